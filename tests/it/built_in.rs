@@ -1,7 +1,13 @@
 //! Built-in kinds beside a real kube-apiserver: the same generated documents go to both, as dry runs, and the verdict, the
-//! document with its defaults, and the causes of a refusal are compared.
+//! document with its defaults, and the causes of a refusal are compared. So are the descriptions of the kinds.
 
-use serde_json::Value;
+use std::collections::BTreeSet;
+
+use homeostat_builtin::kinds;
+use homeostat_testing::eventually_blocking;
+use homeostat_tests::{Answer, HostProcess, Request};
+use serde_json::{Map, Value};
+use tempfile::TempDir;
 
 use crate::comparison::{Mutation, Pair, Verdict, assert_alike, dice_of};
 
@@ -9,6 +15,9 @@ use crate::comparison::{Mutation, Pair, Verdict, assert_alike, dice_of};
 const DOCUMENTS: usize = 300;
 /// Documents of a thousand that may differ. `docs/kubernetes.md` names how.
 const DIFFERENCES_MAX: usize = 1;
+
+/// Bytes that an idle host may take for its built-in kinds.
+const IDLE_BYTES_MAX: u64 = 2 << 20;
 
 /// Returns what a server says of a new document. The server shows the labels that a job gets from its pods only when it
 /// has stored the job, and no generation is compared.
@@ -62,4 +71,68 @@ fn generated_resources_are_decided_as_a_real_api_server_decides_them() {
         }
     }
     assert_alike(compared, &different, DIFFERENCES_MAX);
+}
+
+/// Returns the types that a document in OpenAPI v3 has, by their names.
+fn types(answer: &Answer) -> Map<String, Value> {
+    answer.json().pointer_mut("/components/schemas").and_then(Value::as_object_mut).map(std::mem::take).unwrap()
+}
+
+/// Removes the defaults of a schema.
+fn without_defaults(mut schema: Value) -> Value {
+    match &mut schema {
+        Value::Object(fields) => {
+            fields.remove("default");
+            fields.values_mut().for_each(|field| *field = without_defaults(field.take()));
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| *item = without_defaults(item.take())),
+        _ => {}
+    }
+    schema
+}
+
+#[test]
+#[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
+fn every_built_in_kind_is_explained_as_by_a_real_api_server() {
+    let pair = Pair::start();
+    let groups: BTreeSet<String> = kinds().iter().map(|kind| kind.kind().api_version()).collect();
+    let (mut explained, mut different) = (0, Vec::new());
+    for group in groups {
+        let path = if group.contains('/') { format!("apis/{group}") } else { format!("api/{group}") };
+        let [theirs, ours] = pair.send(&Request::get(&format!("/openapi/v3/{path}"))).map(|answer| types(&answer));
+        let of_group = kinds().iter().filter(|kind| kind.kind().api_version() == group);
+        for kind in of_group {
+            assert!(ours.contains_key(&kind.definition), "{} is not explained", kind.definition);
+            explained += 1;
+        }
+        for (name, ours) in ours {
+            let (theirs, ours) = (theirs.get(&name).cloned().map(without_defaults), without_defaults(ours));
+            if let Some(theirs) = theirs.filter(|theirs| *theirs != ours) {
+                different.push(format!("{name}\n  there: {theirs}\n  here:  {ours}"));
+            }
+        }
+    }
+    assert_eq!(explained, kinds().len());
+    assert!(different.is_empty(), "{} types differ:\n{}", different.len(), different.join("\n"));
+}
+
+/// Returns the anonymous resident memory of a process, in bytes: its heap and stacks.
+fn memory(process: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
+    line.trim().strip_suffix(" kB").unwrap().parse::<u64>().unwrap() << 10
+}
+
+#[test]
+fn built_in_kinds_take_little_memory_of_an_idle_host() {
+    let folders: Vec<TempDir> = (0..3).map(|_| TempDir::new().unwrap()).collect();
+    let start = |kinds: &str, scratch: &TempDir| {
+        HostProcess::start_measurable(folders[0].path(), scratch.path(), &["--kinds", kinds])
+    };
+    let [all, none] = [start("all", &folders[1]), start("none", &folders[2])];
+    eventually_blocking("the memory of the built-in kinds", || {
+        (memory(all.id()) < memory(none.id()) + IDLE_BYTES_MAX).then_some(())
+    });
+    let pods = |host: &HostProcess| host.ask(&["get", "pods"]).code;
+    assert_eq!((pods(&all), pods(&none)), (Some(0), Some(1)), "the setting chooses the kinds");
 }

@@ -58,6 +58,7 @@ mod outlived;
 mod packages;
 mod private;
 mod projects;
+mod protobuf;
 mod python;
 mod queue;
 mod reads;

@@ -84,8 +84,23 @@ impl HostProcess {
     /// # Panics
     /// When it ends instead.
     pub fn start_on_port(scheme: &str, folder: &Path, scratch: &Path, more: &[&str], client: &[&str]) -> Self {
+        Self::on_port(command(), scheme, folder, scratch, more, client)
+    }
+
+    /// Starts the same for plain HTTP. What its allocator has free goes back to the system at once, so that its memory can be
+    /// measured.
+    ///
+    /// # Panics
+    /// When it ends instead.
+    pub fn start_measurable(folder: &Path, scratch: &Path, more: &[&str]) -> Self {
+        let mut command = command();
+        command.env("MIMALLOC_PURGE_DELAY", "0");
+        Self::on_port(command, "http", folder, scratch, more, &[])
+    }
+
+    fn on_port(command: Command, scheme: &str, folder: &Path, scratch: &Path, more: &[&str], client: &[&str]) -> Self {
         let listen = format!("{scheme}://127.0.0.1:0");
-        let mut host = Self::spawned(command(), "run", &listen, folder, scratch, more);
+        let mut host = Self::spawned(command, "run", &listen, folder, scratch, more);
         let start = format!(" on {scheme}://");
         host.server = eventually_built("the host to serve", || {
             let ended = host.process.child.try_wait().expect("it is our child");

@@ -125,6 +125,15 @@ pub fn elector() -> PathBuf {
     BUILT.get_or_init(|| go_build(KUBERNETES, "homeostat.dev/tests/tools/elector", "elector", "-s -w")).clone()
 }
 
+/// Returns a program that encodes and decodes resources with client-go's types (`tests/tools/documents`).
+///
+/// # Panics
+/// When it cannot be built: it needs Go 1.26 or newer.
+pub fn typed_documents() -> PathBuf {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| go_build(KUBERNETES, "homeostat.dev/tests/tools/documents", "documents", "-s -w")).clone()
+}
+
 /// Returns an operator with the default settings of controller-runtime (`tests/tools/manager`).
 ///
 /// # Panics
