@@ -110,7 +110,7 @@ impl PagedList {
     /// Waits for a permit of the list limiter and reads the first page.
     ///
     /// # Errors
-    /// Those of [`Store::list`]; 429 if the limiter has no permit. The refusal of an expired continue token has one to go on.
+    /// Those of [`Store::list`]; 429 if the limiter has no permit. The refusal of an expired continue token contains one for the rest.
     pub(crate) async fn open(
         (lists, client): (&Limiter, &Client),
         store: Arc<dyn Store>,

@@ -1,4 +1,4 @@
-//! Lists and their pages. Every page of a list shows the revision of the first page.
+//! Lists and their pages. Every page of a list shows the revision of the first page, unless its caller goes on in the present.
 //!
 //! Stores keep only the present. A later page, or a list at a former revision, reconstructs the past: for every key that changed since, the
 //! `previous` of its first change after that revision is the state to show. So a list is consistent for as
@@ -176,10 +176,16 @@ pub fn continue_after(next: &str, last: &Key, limit: Option<usize>) -> Result<St
 /// Returns the token of a page that goes on after the same resource as an expired token, and shows the present. `None` for
 /// one that shows the present itself, and for one of a server.
 ///
-/// Resources that were created or deleted since the pages before may be missing, or be there although they are gone.
+/// The list is not consistent: a resource that was created before this position is missing, and one that an earlier page showed
+/// may be gone.
 pub fn continue_in_present(expired: &str) -> Option<String> {
     let (revision, .., after) = read_token(expired)?;
     revision.map(|_| write_token(None, None, "", &after))
+}
+
+/// Returns whether the page of a token shows the present.
+pub(crate) fn shows_present(token: &str) -> bool {
+    read_token(token).is_some_and(|(revision, ..)| revision.is_none())
 }
 
 /// Checks that a continue token is one of a store.

@@ -31,7 +31,8 @@ pub struct Query {
     /// [`PAGE_BYTES_MAX`](crate::PAGE_BYTES_MAX).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<usize>,
-    /// The [`Page::next`] of the page before; use it with the same kind and selector.
+    /// The [`Page::next`] of the page before, or what [`continue_in_present`](crate::continue_in_present) makes of one that has
+    /// expired; use it with the same kind and selector.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
     /// Asks the server of a store that is far away, past every cache of this host. A continue token goes on
@@ -76,8 +77,8 @@ impl Query {
 pub struct Page {
     /// Ordered by namespace, then name.
     pub items: Vec<Arc<Resource>>,
-    /// The revision of the store that the list shows: the same for all pages of one list. A watch from this
-    /// revision misses no change.
+    /// The revision of the store that the list shows: the same for all pages of one list, unless its caller went on in the
+    /// present. A watch from this revision misses no change.
     pub revision: Revision,
     /// The continue token for [`Query::from`]; `None` on the last page.
     pub next: Option<String>,
@@ -167,7 +168,8 @@ pub trait Store: Send + Sync + 'static {
         self.get(key).await
     }
 
-    /// Lists resources of one kind. All pages of one list show the same revision.
+    /// Lists resources of one kind. All pages of one list show the same revision, unless the caller goes on in the present
+    /// ([`continue_in_present`](crate::continue_in_present)).
     ///
     /// # Errors
     /// `Invalid` for a selector, limit or continue token; `Expired` when the history since the first page, or since

@@ -233,12 +233,17 @@ impl SharedState {
                 Err(_) if kind.lock().is_removed && query.from.is_none() => return self.list_live(query, None).await,
                 synced => synced?,
             };
-            if query.from.is_none() && kind.lock().has_shown() == Some(false) {
+            let shows_present = query.from.as_deref().is_none_or(listing::shows_present);
+            if shows_present && kind.lock().has_shown() == Some(false) {
+                if query.from.is_some() {
+                    // The server cannot go on at a place that it did not name.
+                    return Err(Error::Expired { oldest: self.server_revision(&query.kind).await? });
+                }
                 let page = self.list_live(query, Some(kind)).await?;
                 self.record_page(Some(kind), &page, query);
                 return Ok(page);
             }
-            let newer = if query.from.is_none() { self.own_rows(kind, query).await? } else { Vec::new() };
+            let newer = if shows_present { self.own_rows(kind, query).await? } else { Vec::new() };
             match contents.lock_expired() {
                 Ok(contents) => {
                     let page = contents.list(query, &id, &self.declared_indexes(kind), newer);

@@ -54,6 +54,12 @@ pub(super) fn identity(keys: &[String], item: &Value) -> String {
     keys.iter().filter_map(|key| Some((key.clone(), item.get(key)?.clone()))).collect::<Value>().to_string()
 }
 
+/// Returns a number of things.
+fn counted(count: u64, thing: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {thing}{plural}")
+}
+
 /// A validation in progress, with the violations so far.
 struct SchemaChecker {
     found: Vec<Violation>,
@@ -99,6 +105,9 @@ impl SchemaChecker {
                 }
                 if let Some(limits) = &schema.limits {
                     self.supported(limits, &shown(value), value, path);
+                    if let Value::Number(number) = value {
+                        self.number(limits, number, path, &shown(value));
+                    }
                     self.combinations(limits, value, path);
                 }
             }
@@ -277,7 +286,7 @@ impl SchemaChecker {
             }
             if let Some(most) = limits.length_max.filter(|most| length > *most) {
                 // Matching the pattern of a text that is too long would only take time.
-                return self.add(path, Reason::TooLong, format!("may not be more than {most} bytes"));
+                return self.add(path, Reason::TooLong, format!("may not be more than {}", counted(most, "byte")));
             }
         }
         if let Some(pattern) = limits.pattern.as_ref().filter(|pattern| !pattern.is_in(text)) {
@@ -291,7 +300,7 @@ impl SchemaChecker {
             self.invalid(path, &count.to_string(), &format!("should have at least {least} items"));
         }
         if let Some(most) = limits.items_max.filter(|most| count > *most) {
-            self.add(path, Reason::TooMany, format!("{count}: must have at most {most} items"));
+            self.add(path, Reason::TooMany, format!("{count}: must have at most {}", counted(most, "item")));
         }
         if limits.unique_items {
             self.duplicates(items, path, Value::to_string, shown);
@@ -307,7 +316,7 @@ impl SchemaChecker {
             self.invalid(path, &count.to_string(), &format!("should have at least {least} properties"));
         }
         if let Some(most) = limits.properties_max.filter(|most| count > *most) {
-            self.add(path, Reason::TooMany, format!("{count}: must have at most {most} items"));
+            self.add(path, Reason::TooMany, format!("{count}: must have at most {}", counted(most, "item")));
         }
     }
 

@@ -4,6 +4,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use serde_json::Value;
 
+use super::ValueType;
+
 /// A supported format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Format {
@@ -56,6 +58,16 @@ impl Format {
     /// Returns the name of the format.
     pub(super) fn name(self) -> &'static str {
         NAMES.iter().find(|(format, _)| *format == self).map_or("", |(_, name)| name)
+    }
+
+    /// Returns whether values of a type can have this format; `None` for any type. Others ignore it. Source:
+    /// `StripUnsupportedFormatsPostProcessorForVersion` of Kubernetes.
+    pub(super) fn suits(self, of_type: Option<ValueType>) -> bool {
+        match self {
+            Self::Int32 | Self::Int64 => of_type == Some(ValueType::Integer),
+            Self::Float => of_type == Some(ValueType::Number),
+            _ => matches!(of_type, None | Some(ValueType::String | ValueType::IntegerOrString)),
+        }
     }
 
     /// Returns whether a value has this format. A format applies to values of certain types only; all other

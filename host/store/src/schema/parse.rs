@@ -152,9 +152,11 @@ impl Parser {
     }
 
     fn limits(&mut self, fields: &FieldReader<'_>, about: &Schema) -> Result<Option<Box<Constraints>>> {
+        let of_type = value_type(fields)?;
+        let format = fields.text("format")?.and_then(Format::named);
         let limits = Constraints {
             values: fields.list("enum")?.to_vec(),
-            format: fields.text("format")?.and_then(Format::named),
+            format: format.filter(|format| format.suits(of_type)),
             minimum: bound(fields, "minimum", "exclusiveMinimum")?,
             maximum: bound(fields, "maximum", "exclusiveMaximum")?,
             multiple_of: multiple_of(fields)?,

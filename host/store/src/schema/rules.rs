@@ -7,6 +7,7 @@
 mod declared_type;
 mod parse;
 
+use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -62,7 +63,7 @@ struct Rule {
 /// Returns the violations of the rules of a schema by a whole resource. `old` is the resource before the write, `None`
 /// for one that is created.
 pub(super) fn check(schema: &Schema, resource: &Value, old: Option<&Value>) -> Vec<Violation> {
-    let mut checker = RuleChecker { found: Vec::new(), budget: Budget::new(DOCUMENT_COST_MAX), is_over: false };
+    let mut checker = RuleChecker { found: Vec::new(), budget: Budget::new(DOCUMENT_COST_MAX), is_exhausted: false };
     let before = Before { same_part: old, is_created: old.is_none(), parent: None };
     checker.part(schema, resource, before, &Path::ROOT);
     checker.found
@@ -76,40 +77,36 @@ struct Before<'a> {
     /// Whether the whole resource is created.
     is_created: bool,
     /// The nearest part above that has a corresponding one.
-    parent: Option<ParentBefore<'a>>,
+    parent: Option<&'a ParentBefore<'a>>,
 }
 
-/// A part above another one.
-#[derive(Clone, Copy)]
+/// A part above others.
 struct ParentBefore<'a> {
     schema: &'a Schema,
     old: &'a Value,
     now: &'a Value,
+    /// Whether it is as it was, once that is known: many parts below may ask.
+    is_same: OnceCell<bool>,
 }
 
-impl<'a> Before<'a> {
-    /// Returns what is known of a part below `value`.
-    fn below(self, schema: &'a Schema, value: &'a Value, same_part: Option<&'a Value>) -> Self {
-        let parent = self.same_part.map(|old| ParentBefore { schema, old, now: value }).or(self.parent);
-        Self { same_part, is_created: self.is_created, parent }
-    }
-
+impl Before<'_> {
     /// Returns whether the part, or one above it, is as it was.
     fn is_unchanged(self, schema: &Schema, value: &Value) -> bool {
         match (self.same_part, self.parent) {
             (Some(old), _) => is_same(schema, old, value),
-            (None, Some(ParentBefore { schema, old, now })) => is_same(schema, old, now),
+            (None, Some(ParentBefore { schema, old, now, is_same: known })) => {
+                *known.get_or_init(|| is_same(schema, old, now))
+            }
             (None, None) => false,
         }
     }
 }
 
-/// Returns whether two values are the same. The order of items that have identities does not count.
+/// Returns whether two values are the same. The order of items that have identities does not count. As in Kubernetes, fields
+/// without a schema are never the same.
 fn is_same(schema: &Schema, old: &Value, now: &Value) -> bool {
-    let is_same_part = |part: Option<&Schema>, old: &Value, now: &Value| match part {
-        Some(part) => is_same(part, old, now),
-        None => old == now,
-    };
+    let is_same_part =
+        |part: Option<&Schema>, old: &Value, now: &Value| part.is_some_and(|part| is_same(part, old, now));
     match (old, now) {
         (Value::Object(old), Value::Object(now)) => {
             let mut fields = now.iter();
@@ -119,13 +116,13 @@ fn is_same(schema: &Schema, old: &Value, now: &Value) -> bool {
             old.len() == now.len() && fields.all(is_same_field)
         }
         (Value::Array(old), Value::Array(now)) => match &schema.list {
+            ListType::Map(_) if old.len() != now.len() => false,
             ListType::Map(keys) => {
                 let by_identity = by_identity(&schema.list, Some(old));
-                let is_same_item = |now: &Value| {
+                now.iter().all(|now| {
                     let old = by_identity.get(&identity(keys, now));
                     old.is_some_and(|old| is_same_part(schema.items(), old, now))
-                };
-                old.len() == now.len() && now.iter().all(is_same_item)
+                })
             }
             ListType::Atomic | ListType::Set => old == now,
         },
@@ -137,25 +134,31 @@ fn is_same(schema: &Schema, old: &Value, now: &Value) -> bool {
 struct RuleChecker {
     found: Vec<Violation>,
     budget: Budget,
-    /// Whether no further rules are evaluated.
-    is_over: bool,
+    /// Whether the cost of evaluations has reached a bound.
+    is_exhausted: bool,
 }
 
 impl RuleChecker {
+    /// Returns whether no further rule counts.
+    fn is_over(&self) -> bool {
+        self.is_exhausted || self.found.len() >= VIOLATIONS_MAX
+    }
+
     fn add(&mut self, path: String, reason: Reason, detail: String) {
-        if self.found.len() < VIOLATIONS_MAX {
-            let path = if path.is_empty() { NO_PATH.to_owned() } else { path };
-            self.found.push(Violation { path, reason, detail });
-        }
+        let path = if path.is_empty() { NO_PATH.to_owned() } else { path };
+        self.found.push(Violation { path, reason, detail });
     }
 
     fn part<'a>(&mut self, schema: &'a Schema, value: &'a Value, before: Before<'a>, path: &Path<'_>) {
-        if !schema.has_rules || value.is_null() || self.is_over {
+        if !schema.has_rules || value.is_null() || self.is_over() {
             return;
         }
         if let Some(rules) = &schema.rules_of_part {
             self.rules(rules, (schema, value), before, path);
         }
+        let here = before.same_part.map(|old| ParentBefore { schema, old, now: value, is_same: OnceCell::new() });
+        let parent = here.as_ref().or(before.parent);
+        let below = |same_part| Before { same_part, is_created: before.is_created, parent };
         match value {
             Value::Object(fields) => {
                 let old = before.same_part.and_then(Value::as_object);
@@ -163,7 +166,7 @@ impl RuleChecker {
                     let path = if schema.properties.contains_key(name) { path.field(name) } else { path.key(name) };
                     if let Some(part) = schema.field(name) {
                         let same_part = old.and_then(|old| old.get(name));
-                        self.part(part, field, before.below(schema, value, same_part), &path);
+                        self.part(part, field, below(same_part), &path);
                     }
                 }
             }
@@ -175,7 +178,7 @@ impl RuleChecker {
                         ListType::Map(keys) if !old.is_empty() => old.get(&identity(keys, item)).copied(),
                         _ => None,
                     };
-                    self.part(part, item, before.below(schema, value, same_part), &path.item(at));
+                    self.part(part, item, below(same_part), &path.item(at));
                 }
             }
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
@@ -184,7 +187,7 @@ impl RuleChecker {
 
     fn rules(&mut self, rules: &PartRules, (schema, value): (&Schema, &Value), before: Before<'_>, path: &Path<'_>) {
         for rule in &rules.rules {
-            if self.is_over {
+            if self.is_over() {
                 return;
             }
             let old = before.same_part.filter(|old| !old.is_null());
@@ -227,13 +230,13 @@ impl RuleChecker {
         let about = rule.message.as_deref().unwrap_or(rule.text.trim());
         let detail = match error {
             EvaluationError::Exhausted if self.budget.left() == 0 => {
-                self.is_over = true;
+                self.is_exhausted = true;
                 format!(
                     "{name:?}: validation failed due to running out of cost budget, no further validation rules will be run"
                 )
             }
             EvaluationError::Exhausted => {
-                self.is_over = true;
+                self.is_exhausted = true;
                 format!(
                     "{name:?}: '{error}': no further validation rules will be run due to call cost exceeds limit for \
                      rule: {about}"
@@ -278,7 +281,7 @@ impl RuleChecker {
                 is_usable.then(|| text.to_owned())
             }
             Err(EvaluationError::Exhausted) => {
-                self.is_over = true;
+                self.is_exhausted = true;
                 None
             }
             Ok(_) | Err(_) => None,
