@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use homeostat_store::{Error as StoreError, Request, Store, Write, WriteResponse};
+use homeostat_store::{Error as StoreError, Request, Store, Subresource, Write, WriteResponse};
 
 use crate::dynamic_admission::{Addition, DynamicAdmission, Review, is_configuration};
 use crate::namespaces::Namespaces;
@@ -105,15 +105,39 @@ impl AdmissionChain {
         }
     }
 
-    /// Checks a change of a part of a pod, charges a write to the quotas of its namespace, and writes.
+    /// Checks a change of a part of a pod, and writes: what was checked, or nothing.
     async fn write(
         self: &Arc<Self>,
         store: &Arc<dyn Store>,
         kinds: &Kinds,
         request: Request,
     ) -> Result<WriteResponse, Error> {
-        limit_ranges::admit_resize(&**store, kinds, &request).await?;
-        service_accounts::admit_ephemeral_containers(&**store, kinds, &request).await?;
+        if !matches!(request.subresource, Some(Subresource::Resize | Subresource::EphemeralContainers)) {
+            return self.write_checked(store, kinds, request).await;
+        }
+        let mut tries = TRIES_MAX;
+        loop {
+            let pod = store.submit(Request { dry_run: true, ..request.clone() }).await?.resource;
+            limit_ranges::admit_resize(&**store, kinds, &request, &pod).await?;
+            service_accounts::admit_ephemeral_containers(&**store, kinds, &request, &pod).await?;
+            let mut checked = request.clone();
+            // A dry run has the revision of the pod before it.
+            checked.write.require(pod.revision());
+            tries -= 1;
+            match self.write_checked(store, kinds, checked).await {
+                Err(Error::Store(StoreError::Conflict { .. })) if tries > 0 => {}
+                written => return written,
+            }
+        }
+    }
+
+    /// Charges a write to the quotas of its namespace, and writes.
+    async fn write_checked(
+        self: &Arc<Self>,
+        store: &Arc<dyn Store>,
+        kinds: &Kinds,
+        request: Request,
+    ) -> Result<WriteResponse, Error> {
         self.quotas.charge(&**store, kinds, &request).await?;
         let remembered = [priorities::classes(), quotas::quotas()];
         let target = request.write.target().ok();

@@ -38,25 +38,23 @@ pub(crate) async fn admit(new: NewResource<'_>, document: &mut Value) -> Result<
     check(new, &ranges, document)
 }
 
-/// Checks the amounts that a request gives to a pod that exists.
+/// Checks the amounts that a request gives to a pod that exists. `resized` is the pod after it.
 ///
 /// # Errors
 /// [`Error::Forbidden`] for an amount that a range forbids; [`Error::Store`].
-pub(crate) async fn admit_resize(store: &dyn Store, kinds: &Kinds, request: &Request) -> Result<(), Error> {
-    if request.subresource != Some(Subresource::Resize) || !kinds.has_built_in_schema(&core("LimitRange")) {
+pub(crate) async fn admit_resize(
+    store: &dyn Store,
+    kinds: &Kinds,
+    request: &Request,
+    resized: &Resource,
+) -> Result<(), Error> {
+    let is_resize = request.subresource == Some(Subresource::Resize);
+    if !is_resize || resized.is_deleting() || !kinds.has_built_in_schema(&core("LimitRange")) {
         return Ok(());
     }
     let target = request.write.target()?;
     let ranges = of_namespace(store, &core("LimitRange"), &target.namespace).await?;
-    if ranges.is_empty() {
-        return Ok(());
-    }
-    let resized = store.submit(Request { dry_run: true, ..request.clone() }).await?.resource;
-    if resized.is_deleting() {
-        Ok(())
-    } else {
-        check(NewResource::new(store, kinds, &target), &ranges, resized.document())
-    }
+    check(NewResource::new(store, kinds, &target), &ranges, resized.document())
 }
 
 /// Refuses a pod or a claim with an amount that a range forbids.

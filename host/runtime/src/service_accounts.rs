@@ -5,7 +5,9 @@
 //!
 //! Source: the admission plug-in `ServiceAccount` of Kubernetes, with its messages.
 
-use homeostat_store::{ClockAndIds, Key, Kind, Request, Store, Subresource, SystemClockAndIds};
+use std::sync::Arc;
+
+use homeostat_store::{ClockAndIds, Key, Kind, Request, Resource, Store, Subresource, SystemClockAndIds};
 use serde_json::{Map, Value, json};
 
 use crate::error::found;
@@ -56,46 +58,48 @@ pub(crate) async fn admit(new: NewResource<'_>, document: &mut Value) -> Result<
         return check_mirror(spec).map_err(refused);
     }
     let named = named_account(spec).unwrap_or(DEFAULT).to_owned();
-    let namespace = &new.target.namespace;
-    let read = async |account: &str| found(new.store.get(&Key::new(accounts(), namespace, account)).await);
-    let Some(account) = read(&named).await? else {
-        if named == DEFAULT || read(DEFAULT).await?.is_none() {
-            return Ok(());
-        }
-        return Err(refused(format!(
-            "error looking up service account {namespace}/{named}: serviceaccount {named:?} not found"
-        )));
-    };
-    add_account(spec, &named, account.document());
-    check_secrets(spec, account.document()).map_err(refused)
+    if let Some(account) = account_of(new, &named).await? {
+        add_account(spec, &named, account.document());
+        check_secrets(spec, account.document()).map_err(refused)?;
+    }
+    Ok(())
 }
 
-/// Checks the secrets of the ephemeral containers that a request gives to a pod that exists. A pod without an account takes them
-/// as they are.
+/// Returns the account of a pod; `None` in a namespace without the account `default`, whose pods are taken as they are.
+async fn account_of(pod: NewResource<'_>, named: &str) -> Result<Option<Arc<Resource>>, Error> {
+    let namespace = &pod.target.namespace;
+    let read = async |account: &str| found(pod.store.get(&Key::new(accounts(), namespace, account)).await);
+    if let Some(account) = read(named).await? {
+        return Ok(Some(account));
+    }
+    if named == DEFAULT || read(DEFAULT).await?.is_none() {
+        return Ok(None);
+    }
+    Err(pod
+        .refused(&format!("error looking up service account {namespace}/{named}: serviceaccount {named:?} not found")))
+}
+
+/// Checks the secrets of the ephemeral containers that a request gives to a pod that exists. `changed` is the pod after it.
 ///
 /// # Errors
-/// [`Error::Forbidden`] for a secret that the account would have to name; [`Error::Store`].
+/// As [`admit`].
 pub(crate) async fn admit_ephemeral_containers(
     store: &dyn Store,
     kinds: &Kinds,
     request: &Request,
+    changed: &Resource,
 ) -> Result<(), Error> {
     let is_one = request.subresource == Some(Subresource::EphemeralContainers);
-    if !is_one || !kinds.has_built_in_schema(&accounts()) {
-        return Ok(());
-    }
+    let Some(spec) = changed.document()["spec"].as_object().filter(|_| is_one) else { return Ok(()) };
+    let Some(named) = named_account(spec).filter(|_| kinds.has_built_in_schema(&accounts())) else { return Ok(()) };
     let target = request.write.target()?;
-    let changed = store.submit(Request { dry_run: true, ..request.clone() }).await?.resource;
-    let Some(spec) = changed.document()["spec"].as_object() else { return Ok(()) };
-    let Some(name) = named_account(spec) else { return Ok(()) };
-    let key = Key::new(accounts(), &target.namespace, name);
-    let Some(account) = found(store.get(&key).await)? else { return Ok(()) };
-    let account = account.document();
-    if !enforces(account) {
+    let pod = NewResource::new(store, kinds, &target);
+    let Some(account) = account_of(pod, named).await? else { return Ok(()) };
+    if !enforces(account.document()) {
         return Ok(());
     }
-    let refused = |reason: String| NewResource::new(store, kinds, &target).refused(&reason);
-    check_secrets_of_containers(spec, &[EPHEMERAL_CONTAINERS], account).map_err(refused)
+    let checked = check_secrets_of_containers(spec, &[EPHEMERAL_CONTAINERS], account.document());
+    checked.map_err(|reason| pod.refused(&reason))
 }
 
 /// Returns the account that a pod names, also in the former field.

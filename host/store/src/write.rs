@@ -213,6 +213,22 @@ impl Write {
         }
     }
 
+    /// Makes the write fail with `Conflict` unless the resource has this revision. The revision that the write names itself
+    /// stays a condition. A creation, a deletion and a write of a status stay as they are.
+    pub fn require(&mut self, revision: Revision) {
+        match self {
+            Self::Update { precondition, .. } | Self::Patch { precondition, .. } => {
+                precondition.revision.get_or_insert(revision);
+            }
+            Self::Apply { document, .. } => {
+                if let Some(metadata) = document.get_mut("metadata").and_then(Value::as_object_mut) {
+                    metadata.entry("resourceVersion").or_insert_with(|| revision.to_string().into());
+                }
+            }
+            _ => {}
+        }
+    }
+
     /// Returns whether it writes the status of a resource, and nothing else.
     pub fn is_of_status(&self) -> bool {
         matches!(self, Self::UpdateStatus { .. } | Self::PatchStatus { .. } | Self::ApplyStatus { .. })
