@@ -91,12 +91,8 @@ const WITH_RULES: [(&str, &str); 15] = [
 ];
 
 /// Fields whose defaults the rules set, since other fields depend on whether they were given.
-const DEFAULTED_BY_RULES: [(&str, &str); 4] = [
-    (".DeviceSubRequest", "count"),
-    (".DeviceTaint", "timeAdded"),
-    (".ExactDeviceRequest", "count"),
-    (".StatefulSetUpdateStrategy", "type"),
-];
+const DEFAULTED_BY_RULES: [(&str, &str); 3] =
+    [(".DeviceSubRequest", "count"), (".ExactDeviceRequest", "count"), (".StatefulSetUpdateStrategy", "type")];
 
 /// Returns the schema of a built-in kind, with its rules; `None` for another kind.
 ///

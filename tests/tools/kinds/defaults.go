@@ -60,7 +60,8 @@ func goType(of schema.GroupVersionKind) reflect.Type {
 	return reflect.TypeOf(made).Elem()
 }
 
-// Defaults that depend on other fields, which the empty resources of the probe do not show. The rules of the host set them.
+// Defaults that depend on other fields, which the empty resources of the probe do not show, or on the clock. The rules of the
+// host set them.
 var conditional = []string{
 	"io.k8s.api.apps.v1.DaemonSetUpdateStrategy.rollingUpdate",
 	"io.k8s.api.apps.v1.DeploymentStrategy.rollingUpdate",
@@ -71,6 +72,7 @@ var conditional = []string{
 	"io.k8s.api.core.v1.ServiceSpec.internalTrafficPolicy",
 	"io.k8s.api.core.v1.Volume.emptyDir",
 	"io.k8s.api.networking.v1.NetworkPolicySpec.policyTypes",
+	"io.k8s.api.resource.v1.DeviceTaint.timeAdded",
 }
 
 // probe finds the constant defaults: the values that the defaulting functions set in an otherwise empty resource.

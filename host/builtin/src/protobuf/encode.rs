@@ -156,9 +156,12 @@ fn put(number: u32, of: &FieldType, value: &Value, out: &mut Vec<u8>) -> Result<
                 put_bytes(&mut encoded, 1, name.as_bytes());
                 if let FieldType::List(item) = &**entry {
                     let mut items = Vec::new();
-                    put(1, &FieldType::List(Box::new(plain(item)?)), value, &mut items)?;
+                    // A null is empty.
+                    if !value.is_null() {
+                        put(1, &FieldType::List(Box::new(plain(item)?)), value, &mut items)?;
+                    }
                     put_bytes(&mut encoded, 2, &items);
-                } else {
+                } else if !value.is_null() {
                     put(2, entry, value, &mut encoded)?;
                 }
                 put_bytes(out, number, &encoded);
