@@ -77,5 +77,14 @@ pub(crate) enum State {
     #[serde(rename_all = "camelCase")]
     Running { started_at: Time },
     #[serde(rename_all = "camelCase")]
-    Terminated { exit_code: i32, reason: String, started_at: Time, finished_at: Time },
+    Terminated {
+        exit_code: i32,
+        /// Others may leave out these.
+        #[serde(default)]
+        reason: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        started_at: Option<Time>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        finished_at: Option<Time>,
+    },
 }

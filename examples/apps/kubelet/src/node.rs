@@ -41,9 +41,13 @@ impl Settings {
         });
         let container_statuses: Vec<_> = statuses.collect();
         let ready = container_statuses.iter().all(|container| container.ready);
-        let is_over = container_statuses.iter().all(|of| matches!(of.state, State::Terminated { .. }));
+        let has_ended = |of: &ContainerStatus| matches!(of.state, State::Terminated { .. });
+        let is_over = !container_statuses.is_empty() && container_statuses.iter().all(has_ended);
         let is_up = container_statuses.iter().all(|of| !matches!(of.state, State::Waiting { .. }));
+        let has_failed =
+            |of: &ContainerStatus| matches!(of.state, State::Terminated { exit_code, .. } if exit_code != 0);
         let phase = match (is_over, is_up) {
+            (true, _) if container_statuses.iter().any(has_failed) => Phase::Failed,
             (true, _) => Phase::Succeeded,
             (_, true) => Phase::Running,
             _ => Phase::Pending,
@@ -78,7 +82,8 @@ impl Settings {
             && self.until_done(started_at, now).is_zero()
         {
             let reason = "Completed".to_owned();
-            status.state = State::Terminated { exit_code: 0, reason, started_at, finished_at: now };
+            status.state =
+                State::Terminated { exit_code: 0, reason, started_at: Some(started_at), finished_at: Some(now) };
             status.ready = false;
             status.started = false;
         }

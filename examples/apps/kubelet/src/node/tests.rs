@@ -67,7 +67,7 @@ fn a_container_with_a_task_ends_by_itself_unless_its_pod_restarts_it() {
     let State::Terminated { exit_code, started_at, finished_at, .. } = &over.container_statuses[0].state else {
         panic!("it has ended: {over:?}")
     };
-    assert_eq!((*exit_code, *started_at, *finished_at), (0, at(300), at(800)));
+    assert_eq!((*exit_code, *started_at, *finished_at), (0, Some(at(300)), Some(at(800))));
     assert_eq!(settings().next(&task, &over, at(9000)), (over, None), "it does not run again");
 
     // One that ends beside one that does not.
