@@ -80,13 +80,15 @@ fn types(answer: &Answer) -> Map<String, Value> {
 
 /// Removes the defaults of a schema.
 fn without_defaults(mut schema: Value) -> Value {
-    match &mut schema {
-        Value::Object(fields) => {
-            fields.remove("default");
-            fields.values_mut().for_each(|field| *field = without_defaults(field.take()));
+    let Some(fields) = schema.as_object_mut() else { return schema };
+    fields.remove("default");
+    for name in ["items", "additionalProperties"] {
+        if let Some(inner) = fields.get_mut(name) {
+            *inner = without_defaults(inner.take());
         }
-        Value::Array(items) => items.iter_mut().for_each(|item| *item = without_defaults(item.take())),
-        _ => {}
+    }
+    if let Some(properties) = fields.get_mut("properties").and_then(Value::as_object_mut) {
+        properties.values_mut().for_each(|property| *property = without_defaults(property.take()));
     }
     schema
 }
@@ -96,23 +98,25 @@ fn without_defaults(mut schema: Value) -> Value {
 fn every_built_in_kind_is_explained_as_by_a_real_api_server() {
     let pair = Pair::start();
     let groups: BTreeSet<String> = kinds().iter().map(|kind| kind.kind().api_version()).collect();
-    let (mut explained, mut different) = (0, Vec::new());
+    let mut different = Vec::new();
     for group in groups {
         let path = if group.contains('/') { format!("apis/{group}") } else { format!("api/{group}") };
         let [theirs, ours] = pair.send(&Request::get(&format!("/openapi/v3/{path}"))).map(|answer| types(&answer));
-        let of_group = kinds().iter().filter(|kind| kind.kind().api_version() == group);
-        for kind in of_group {
-            assert!(ours.contains_key(&kind.definition), "{} is not explained", kind.definition);
-            explained += 1;
+        for kind in kinds().iter().filter(|kind| kind.kind().api_version() == group) {
+            let is_there = [&theirs, &ours].map(|types| types.contains_key(&kind.definition));
+            assert_eq!(is_there, [true, true], "{}", kind.definition);
         }
         for (name, ours) in ours {
-            let (theirs, ours) = (theirs.get(&name).cloned().map(without_defaults), without_defaults(ours));
-            if let Some(theirs) = theirs.filter(|theirs| *theirs != ours) {
+            let Some(theirs) = theirs.get(&name) else {
+                different.push(format!("{name} is here alone"));
+                continue;
+            };
+            let [theirs, ours] = [theirs.clone(), ours].map(without_defaults);
+            if theirs != ours {
                 different.push(format!("{name}\n  there: {theirs}\n  here:  {ours}"));
             }
         }
     }
-    assert_eq!(explained, kinds().len());
     assert!(different.is_empty(), "{} types differ:\n{}", different.len(), different.join("\n"));
 }
 
