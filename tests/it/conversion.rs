@@ -347,7 +347,8 @@ async fn answers_of_a_webhook_are_judged_as_a_real_api_server_judges_them() {
         tokio::task::block_in_place(|| {
             let theirs = shared_bare_cluster().request(method, &path, body.as_ref());
             let ours = ask_plain(port, method, &path, body.as_ref()).unwrap();
-            [theirs, ours].map(|answer| (answer.status, answer.json()))
+            // With a text, which has no body here, an API server says that it does not serve a group yet.
+            [theirs, ours].map(|answer| (answer.status, serde_json::from_str(&answer.text).unwrap_or_default()))
         })
     };
     let (folder, scratch) = (TempDir::new().unwrap(), TempDir::new().unwrap());
