@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 pub(crate) use mutation::{Mutation, ways};
-pub(crate) use verdict::{Verdict, comparable, owners};
+pub(crate) use verdict::{Verdict, comparable, owners, without_nulls};
 
 /// The type of a merge patch.
 pub(crate) const MERGE: &str = "application/merge-patch+json";

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
+use homeostat_store::Change;
 use homeostat_testing::eventually_blocking;
 use homeostat_tests::{Cluster, HostProcess, ask_plain, shared_bare_cluster};
 use serde_json::{Value, json};
@@ -157,7 +158,7 @@ fn compare_transitions(pair: &Pair, plural: &str, transitions: &Value, different
     eventually_blocking("both know the rules", refuses);
 
     let mut compare = |method: &str, path: &str, body: &Value| {
-        if method == "PATCH" && merged(stored.clone(), body) == stored {
+        if method == "PATCH" && merged(&stored, body) == stored {
             // An API server may refuse a change of nothing.
             return;
         }
@@ -175,7 +176,7 @@ fn compare_transitions(pair: &Pair, plural: &str, transitions: &Value, different
     let (one, mut dice) = (format!("{path}/a"), dice_of(plural, 1));
     for update in transitions["updates"].as_array().unwrap() {
         compare("PATCH", &one, &json!({ "spec": update }));
-        let mut document = merged(stored.clone(), &json!({ "spec": update }));
+        let mut document = merged(&stored, &json!({ "spec": update }));
         for _ in 0..MUTATIONS {
             document["metadata"] = json!({ "name": "new" });
             compare("POST", &path, &document);
@@ -199,17 +200,6 @@ fn without_rules(mut schema: Value) -> Value {
 }
 
 /// Returns a document after a merge patch.
-fn merged(mut document: Value, patch: &Value) -> Value {
-    let Value::Object(changes) = patch else { return patch.clone() };
-    if !document.is_object() {
-        document = json!({});
-    }
-    for (name, change) in changes {
-        if change.is_null() {
-            document.as_object_mut().unwrap().remove(name);
-        } else {
-            document[name] = merged(document[name].take(), change);
-        }
-    }
-    document
+fn merged(document: &Value, patch: &Value) -> Value {
+    Change::Merge(patch.clone()).apply(document).unwrap()
 }

@@ -105,21 +105,26 @@ impl AdmissionChain {
         }
     }
 
-    /// Checks a change of a part of a pod, and writes: what was checked, or nothing.
+    /// Checks a write, if it changes a part of a pod, and writes. The store has what was checked afterwards, or nothing new.
     async fn write(
         self: &Arc<Self>,
         store: &Arc<dyn Store>,
         kinds: &Kinds,
         request: Request,
     ) -> Result<WriteResponse, Error> {
-        if !matches!(request.subresource, Some(Subresource::Resize | Subresource::EphemeralContainers)) {
+        let Some(part @ (Subresource::Resize | Subresource::EphemeralContainers)) = request.subresource else {
             return self.write_checked(store, kinds, request).await;
-        }
+        };
+        let target = request.write.target()?;
+        let written = NewResource::new(&**store, kinds, &target);
         let mut tries = TRIES_MAX;
         loop {
             let pod = store.submit(Request { dry_run: true, ..request.clone() }).await?.resource;
-            limit_ranges::admit_resize(&**store, kinds, &request, &pod).await?;
-            service_accounts::admit_ephemeral_containers(&**store, kinds, &request, &pod).await?;
+            if part == Subresource::Resize {
+                limit_ranges::admit_resize(written, &pod).await?;
+            } else {
+                service_accounts::admit_ephemeral_containers(written, &pod).await?;
+            }
             let mut checked = request.clone();
             // A dry run has the revision of the pod before it.
             checked.write.require(pod.revision());

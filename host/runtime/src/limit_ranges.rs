@@ -7,13 +7,13 @@ mod bounds;
 
 use std::sync::Arc;
 
-use homeostat_store::{Kind, Request, Resource, Store, Subresource};
+use homeostat_store::{Kind, Resource};
 use serde_json::{Map, Value, json};
 
+use crate::Error;
 use crate::amounts::{Amounts, of_pod};
 use crate::listing::of_namespace;
 use crate::new_resource::NewResource;
-use crate::{Error, Kinds};
 use bounds::Bounds;
 
 /// The annotation that says which amounts a pod was given.
@@ -38,23 +38,16 @@ pub(crate) async fn admit(new: NewResource<'_>, document: &mut Value) -> Result<
     check(new, &ranges, document)
 }
 
-/// Checks the amounts that a request gives to a pod that exists. `resized` is the pod after it.
+/// Checks the amounts of a pod that is resized. `resized` is the pod after it.
 ///
 /// # Errors
 /// [`Error::Forbidden`] for an amount that a range forbids; [`Error::Store`].
-pub(crate) async fn admit_resize(
-    store: &dyn Store,
-    kinds: &Kinds,
-    request: &Request,
-    resized: &Resource,
-) -> Result<(), Error> {
-    let is_resize = request.subresource == Some(Subresource::Resize);
-    if !is_resize || resized.is_deleting() || !kinds.has_built_in_schema(&core("LimitRange")) {
+pub(crate) async fn admit_resize(pod: NewResource<'_>, resized: &Resource) -> Result<(), Error> {
+    if resized.is_deleting() || !pod.kinds.has_built_in_schema(&core("LimitRange")) {
         return Ok(());
     }
-    let target = request.write.target()?;
-    let ranges = of_namespace(store, &core("LimitRange"), &target.namespace).await?;
-    check(NewResource::new(store, kinds, &target), &ranges, resized.document())
+    let ranges = of_namespace(pod.store, &core("LimitRange"), &pod.target.namespace).await?;
+    check(pod, &ranges, resized.document())
 }
 
 /// Refuses a pod or a claim with an amount that a range forbids.

@@ -1,4 +1,4 @@
-//! The resource that a write creates.
+//! The resource that a write creates, or the pod whose part it changes.
 
 use homeostat_store::{Key, Store, Target, Write};
 use serde_json::Value;
@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::error::found;
 use crate::{Error, Kinds, priorities};
 
-/// The facts that each plug-in has about a resource that is created, besides its document.
+/// The facts that each plug-in has about a resource that is created, or a pod whose part is changed, besides its document.
 #[derive(Clone, Copy)]
 pub(crate) struct NewResource<'w> {
     pub(crate) store: &'w dyn Store,
@@ -20,7 +20,7 @@ impl<'w> NewResource<'w> {
         Self { store, kinds, target, is_pod: target.kind.same_type(&priorities::pods()) }
     }
 
-    /// Returns the refusal of a new pod or claim of a volume.
+    /// Returns the refusal of a pod or claim of a volume.
     pub(crate) fn refused(&self, reason: &str) -> Error {
         let plural = if self.is_pod { "pods" } else { "persistentvolumeclaims" };
         Error::forbidden(plural, self.target.name.as_deref().unwrap_or_default(), reason)

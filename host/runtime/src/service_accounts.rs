@@ -7,12 +7,12 @@
 
 use std::sync::Arc;
 
-use homeostat_store::{ClockAndIds, Key, Kind, Request, Resource, Store, Subresource, SystemClockAndIds};
+use homeostat_store::{ClockAndIds, Key, Kind, Resource, SystemClockAndIds};
 use serde_json::{Map, Value, json};
 
+use crate::Error;
 use crate::error::found;
 use crate::new_resource::NewResource;
-use crate::{Error, Kinds};
 
 /// The account of a pod that names none.
 const DEFAULT: &str = "default";
@@ -79,21 +79,15 @@ async fn account_of(pod: NewResource<'_>, named: &str) -> Result<Option<Arc<Reso
         .refused(&format!("error looking up service account {namespace}/{named}: serviceaccount {named:?} not found")))
 }
 
-/// Checks the secrets of the ephemeral containers that a request gives to a pod that exists. `changed` is the pod after it.
+/// Checks the secrets of the ephemeral containers that a pod gets. `changed` is the pod after it.
 ///
 /// # Errors
 /// As [`admit`].
-pub(crate) async fn admit_ephemeral_containers(
-    store: &dyn Store,
-    kinds: &Kinds,
-    request: &Request,
-    changed: &Resource,
-) -> Result<(), Error> {
-    let is_one = request.subresource == Some(Subresource::EphemeralContainers);
-    let Some(spec) = changed.document()["spec"].as_object().filter(|_| is_one) else { return Ok(()) };
-    let Some(named) = named_account(spec).filter(|_| kinds.has_built_in_schema(&accounts())) else { return Ok(()) };
-    let target = request.write.target()?;
-    let pod = NewResource::new(store, kinds, &target);
+pub(crate) async fn admit_ephemeral_containers(pod: NewResource<'_>, changed: &Resource) -> Result<(), Error> {
+    let Some(spec) = changed.document()["spec"].as_object() else { return Ok(()) };
+    let Some(named) = named_account(spec).filter(|_| pod.kinds.has_built_in_schema(&accounts())) else {
+        return Ok(());
+    };
     let Some(account) = account_of(pod, named).await? else { return Ok(()) };
     if !enforces(account.document()) {
         return Ok(());

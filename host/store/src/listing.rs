@@ -197,7 +197,7 @@ fn not_a_token() -> Error {
     Error::invalid("continue", "is not a continue token of this store")
 }
 
-/// What a token for the present has in place of its revision.
+/// A token for the present has this word in place of its revision.
 const PRESENT: &str = "present";
 
 /// Returns `REVISION[-REMAINING].STORE.PATH`. A token for the present names no store.

@@ -16,7 +16,7 @@ pub(super) struct Sent {
     pub(super) method: &'static str,
     /// The path of all resources, with `CASE` for the namespace.
     pub(super) collection: &'static str,
-    /// What follows that path.
+    /// The rest of the path.
     pub(super) path: String,
     pub(super) content_type: &'static str,
     pub(super) body: Value,

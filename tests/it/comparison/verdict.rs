@@ -86,7 +86,8 @@ pub(crate) fn owners(document: &Value) -> Value {
     serde_json::from_str(&Value::Array(entries).to_string().replace(uid, "UID")).unwrap()
 }
 
-fn without_nulls(value: &mut Value) {
+/// Removes fields that are null: they are absent.
+pub(crate) fn without_nulls(value: &mut Value) {
     match value {
         Value::Object(fields) => {
             fields.retain(|_, field| !field.is_null());

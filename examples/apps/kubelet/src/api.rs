@@ -14,7 +14,7 @@ pub(crate) struct Pod {
     pub(crate) containers: Vec<Container>,
 }
 
-/// What happens to a container that has ended.
+/// Says whether the node starts a container again that has ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum RestartPolicy {
     #[default]

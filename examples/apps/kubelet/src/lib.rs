@@ -6,7 +6,7 @@
 //! | `startup` | `300ms` | the time from the node's first sight of a pod until it is ready |
 //! | `shutdown` | `0s` | the time from the deletion of a pod that has a node until it is stopped, at most its grace period |
 //! | `bad-image` | `bad broken` | texts, separated by spaces: an image whose name contains one cannot be pulled |
-//! | `task-image` | `task` | the same: the container of such an image ends by itself, if its pod does not restart it always |
+//! | `task-image` | `task` | texts, separated by spaces: an image whose name contains one ends by itself, unless its pod restarts it always |
 //! | `task-duration` | `500ms` | the time from the start of such a container until it has succeeded |
 //!
 //! A deleted pod that has a node (`spec.nodeName`) stays until this guest has stopped it. The guest also runs pods without a node,

@@ -1,6 +1,6 @@
 use homeostat_component::{Engine, EngineOptions};
 use homeostat_fixtures::memory_store;
-use homeostat_store::{Change, Precondition, Write};
+use homeostat_store::{Change, Precondition, Request, Subresource, Write};
 
 use super::*;
 use crate::{BuiltInGroups, Host, Options};
