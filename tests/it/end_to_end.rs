@@ -23,6 +23,16 @@ const NODES: &str = include_str!("end_to_end/nodes.txt");
 /// Lines of the output that tell why a test failed.
 const REASON_LINES: usize = 4;
 
+/// Why tests failed. It is written when a failed test ends, after what the host and the controllers said, which is long.
+struct Reasons(String);
+
+impl Drop for Reasons {
+    #[expect(clippy::print_stderr, reason = "the harness shows it with the test that failed")]
+    fn drop(&mut self) {
+        eprint!("{}", self.0);
+    }
+}
+
 /// A host with nodes, and Kubernetes' own controllers and scheduler.
 struct ControlPlane {
     place: Place,
@@ -71,34 +81,40 @@ fn count(output: &Output) -> Option<usize> {
     text.lines().find_map(|line| line.strip_prefix("Ran ")?.split(' ').next()?.parse().ok())
 }
 
-#[track_caller]
-fn assert_passed(output: &Output, names: &str) {
+/// Returns why tests with these names failed; an empty text if all passed.
+fn failures(output: &Output, names: &str) -> String {
     let said = String::from_utf8_lossy(&output.stdout);
     let lines: Vec<&str> = said.lines().collect();
     let reasons = lines.windows(REASON_LINES).filter(|lines| lines[0].trim_start().starts_with("[FAILED]"));
     let reasons: String = reasons.map(|lines| lines.join("\n") + "\n").collect();
     let summary = said.find("Summarizing").map_or(&*said, |at| &said[at..]);
-    assert!(output.status.success(), "{reasons}{summary}");
-    assert_eq!(count(output), Some(names.lines().count()), "{said}");
+    match (output.status.success(), count(output) == Some(names.lines().count())) {
+        (true, true) => String::new(),
+        (true, false) => format!("not all tests ran:\n{said}\n"),
+        (false, _) => format!("{reasons}{summary}\n"),
+    }
 }
 
 #[test]
 #[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
 fn kubernetes_own_tests_that_need_no_containers_pass() {
+    let mut reasons = Reasons(String::new());
     let control_plane = ControlPlane::start();
     let running = GROUPS.map(|names| {
         let mut command = command(&control_plane.place, names);
         (names, std::thread::spawn(move || command.output().unwrap()))
     });
     for (names, running) in running {
-        assert_passed(&running.join().unwrap(), names);
+        reasons.0 += &failures(&running.join().unwrap(), names);
     }
+    assert!(reasons.0.is_empty(), "some failed");
 }
 
 #[test]
 #[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
 fn kubernetes_own_tests_of_nodes_and_their_scheduler_pass() {
+    let mut reasons = Reasons(String::new());
     let control_plane = ControlPlane::start();
-    let output = command(&control_plane.place, NODES).output().unwrap();
-    assert_passed(&output, NODES);
+    reasons.0 = failures(&command(&control_plane.place, NODES).output().unwrap(), NODES);
+    assert!(reasons.0.is_empty(), "some failed");
 }

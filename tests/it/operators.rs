@@ -27,7 +27,7 @@ impl Place {
         let folder = TempDir::new().unwrap();
         std::fs::copy(guest("kubelet"), folder.path().join("kubelet.wasm")).unwrap();
         let controller = "apiVersion: homeostat.dev/v1alpha1\nkind: Controller\nmetadata: {name: kubelet}\nspec:\n  \
-            component: {file: kubelet.wasm}\n  config: {startup: 10ms, shutdown: 2s}\n  grants:\n    resources:\n      - {kinds: [Pod], \
+            component: {file: kubelet.wasm}\n  config: {startup: 10ms, shutdown: 4s}\n  grants:\n    resources:\n      - {kinds: [Pod], \
             verbs: [get, list, watch, patch, update-status, delete], namespaces: [\"*\"]}\n";
         std::fs::write(folder.path().join("kubelet.yaml"), controller).unwrap();
         Self::over(folder)
