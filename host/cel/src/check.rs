@@ -58,8 +58,7 @@ impl Checker<'_> {
 
     /// Puts the index of a definition in the place of its name, and returns its type. A variable of a macro can hide all.
     fn defined(&self, node: &mut Node) -> Result<Option<Estimate>, CompileError> {
-        // An expression that makes a patch has definitions, be there none.
-        let are_declared = |known: &&Definitions| self.makes_patch || !known.is_empty();
+        let are_declared = |known: &&Definitions| self.makes_patch || known.is_declared();
         let definitions = self.definitions.filter(are_declared).filter(|_| self.variable(DEFINITIONS).is_none());
         let Some(definitions) = definitions else {
             return Ok(None);

@@ -18,9 +18,16 @@ pub struct Definitions {
     expressions: Vec<(String, Expression)>,
     /// Their positions by name. Of two with the same name, the first counts.
     positions: HashMap<String, usize>,
+    declared: bool,
 }
 
 impl Definitions {
+    /// Returns an empty set whose name `variables` is known, as in the expressions of an admission policy. To the default,
+    /// only a definition makes it known.
+    pub fn declared() -> Self {
+        Self { declared: true, ..Self::default() }
+    }
+
     /// Compiles an expression, and adds it under a name.
     ///
     /// # Errors
@@ -32,8 +39,8 @@ impl Definitions {
         Ok(())
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.expressions.is_empty()
+    pub(crate) fn is_declared(&self) -> bool {
+        self.declared || !self.expressions.is_empty()
     }
 
     pub(crate) fn position(&self, name: &str) -> Option<(usize, &Expression)> {

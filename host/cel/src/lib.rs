@@ -234,22 +234,30 @@ pub struct CompileError {
 impl CompileError {
     /// Creates an error about the place `at` in bytes.
     fn at(source: &str, at: usize, reason: &str) -> Self {
+        // An empty text has no first column.
+        let column = usize::from(!source.is_empty());
         let before = source.get(..at).unwrap_or(source);
         let start = before.rfind('\n').map_or(0, |end| end + 1);
         Self {
             line: before.matches('\n').count() + 1,
-            column: before[start..].chars().count() + 1,
+            column: before[start..].chars().count() + column,
             reason: reason.to_owned(),
-            snippet: source[start..].lines().next().unwrap_or("").chars().take(200).collect(),
+            snippet: source[start..].lines().next().unwrap_or("").chars().take(SNIPPET_CHARS_MAX).collect(),
         }
     }
 }
 
+/// Shown characters of the line of an error.
+const SNIPPET_CHARS_MAX: usize = 1024;
+
 impl fmt::Display for CompileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { line, column, reason, snippet } = self;
-        let dots = ".".repeat((column - 1).min(200));
-        write!(f, "ERROR: <input>:{line}:{column}: {reason}\n | {snippet}\n | {dots}^")
+        write!(f, "ERROR: <input>:{line}:{column}: {reason}")?;
+        match column.checked_sub(1) {
+            Some(before) => write!(f, "\n | {snippet}\n | {}^", ".".repeat(before.min(SNIPPET_CHARS_MAX))),
+            None => Ok(()),
+        }
     }
 }
 

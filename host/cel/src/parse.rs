@@ -48,9 +48,15 @@ pub(crate) fn parse(source: &str) -> Result<Node, CompileError> {
     let node = parser.conditional()?;
     match parser.peek() {
         TokenKind::End => Ok(node),
-        _ => Err(parser.unexpected("the end of the expression")),
+        // Without its last token, the expression would be whole.
+        _ if parser.is_last() => Err(parser.unexpected_as("extraneous", "<EOF>")),
+        _ => Err(parser.unexpected("<EOF>")),
     }
 }
+
+/// What an expression can begin with, as cel-go names it.
+const START: &str = "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, \
+    IDENTIFIER}";
 
 struct Parser<'a> {
     source: &'a str,
@@ -88,15 +94,24 @@ impl Parser<'_> {
         if self.take(symbol) { Ok(()) } else { Err(self.unexpected(&format!("'{symbol}'"))) }
     }
 
+    /// Returns whether nothing follows the next token.
+    fn is_last(&self) -> bool {
+        self.tokens.get(self.next + 1).is_none_or(|after| matches!(after.kind, TokenKind::End))
+    }
+
     fn unexpected(&self, wanted: &str) -> CompileError {
+        self.unexpected_as("mismatched", wanted)
+    }
+
+    fn unexpected_as(&self, how: &str, wanted: &str) -> CompileError {
         let found = match self.peek() {
             TokenKind::Name(name) => format!("'{name}'"),
             TokenKind::QuotedName(name) => format!("'`{name}`'"),
             TokenKind::Literal(_) => "a literal".to_owned(),
             TokenKind::Symbol(symbol) => format!("'{symbol}'"),
-            TokenKind::End => "<EOF>".to_owned(),
+            TokenKind::End => "'<EOF>'".to_owned(),
         };
-        self.error_at(self.at(), &format!("Syntax error: mismatched input {found} expecting {wanted}"))
+        self.error_at(self.at(), &format!("Syntax error: {how} input {found} expecting {wanted}"))
     }
 
     fn error_at(&self, at: usize, reason: &str) -> CompileError {
@@ -157,7 +172,7 @@ impl Parser<'_> {
     fn balanced(&self, operator: Operator, mut operands: Vec<(usize, Node)>) -> Result<Node, CompileError> {
         let half = operands.len().div_ceil(2);
         if half == operands.len() {
-            return operands.pop().map(|(_, node)| node).ok_or_else(|| self.unexpected("an expression"));
+            return operands.pop().map(|(_, node)| node).ok_or_else(|| self.unexpected(START));
         }
         let right = operands.split_off(half);
         let at = right[0].0;
@@ -337,7 +352,7 @@ impl Parser<'_> {
                 }
                 self.node(at, NodeKind::Name(name))
             }
-            _ => Err(self.unexpected("an expression")),
+            _ => Err(self.unexpected(START)),
         }
     }
 

@@ -227,8 +227,8 @@ fn names_and_types_are_checked_at_compilation() {
     refused("timestamp('never') == self.at", "program instantiation failed: invalid timestamp");
     refused("'%d'.format(['x']) == ''", "decimal clause can only be used on integers");
     refused("'%s %s'.format(['x']) == ''", "index 1 out of range");
-    refused("1 +", "Syntax error: mismatched input <EOF>");
-    refused("1 1", "Syntax error");
+    refused("1 +", "<input>:1:4: Syntax error: mismatched input '<EOF>' expecting {'[', '{'");
+    refused("1 1", "<input>:1:3: Syntax error: extraneous input a literal expecting <EOF>");
     refused("self.hosts.all(h.x, true)", "argument must be a simple name");
     refused("has(self)", "invalid argument to has() macro");
     refused("'x", "a string has no end");

@@ -211,10 +211,18 @@ impl Schema {
         }
         rules.set_defaults(value, old);
         defaults::set(self, value, is_resource)?;
-        let by_schema = check::check(self, value, path);
-        let by_rules = rules.check(value, old, subresource).into_iter().filter(|found| !by_schema.contains(found));
-        let violations = by_schema.iter().cloned().chain(by_rules).take(VIOLATIONS_MAX);
-        Ok(violations.collect())
+        let by_rules = rules.check(value, old, subresource);
+        // A rule may say more of a field that is missing.
+        let is_required = |found: &Violation| found.reason == Reason::Required;
+        let is_again = |found: &Violation| {
+            let mut same = by_rules.iter().filter(|other| other.path == found.path);
+            same.any(|other| other == found || (is_required(other) && is_required(found)))
+        };
+        let mut violations = check::check(self, value, path);
+        violations.retain(|found| !is_again(found));
+        violations.extend(by_rules);
+        violations.truncate(VIOLATIONS_MAX);
+        Ok(violations)
     }
 
     /// Checks that a whole resource of a built-in kind has the types of that kind. Resources of other kinds pass.

@@ -338,8 +338,9 @@ fn create(mut document: Value, writer: Writer<'_>, context: &WriteContext) -> Re
         return Err(Error::invalid("metadata.resourceVersion", "must not be set on a resource that is to be created"));
     }
     strip_host_owned(&mut document);
-    // Some defaults of built-in kinds contain the uid.
+    // Some defaults of built-in kinds contain the uid, and some first statuses the time.
     set(metadata(&mut document), "uid", Some(json!(context.uid)));
+    set(metadata(&mut document), "creationTimestamp", Some(json!(timestamp(context.now))));
     // A create owns the defaults, too; an apply owns only the fields that it names.
     if writer.operation == Operation::Update {
         normalize_metadata(metadata(&mut document));
@@ -359,7 +360,6 @@ fn create(mut document: Value, writer: Writer<'_>, context: &WriteContext) -> Re
         admit::admit(writer.schema, &mut document, None, None, context.validation)?;
     }
     let metadata = metadata(&mut document);
-    set(metadata, "creationTimestamp", Some(json!(timestamp(context.now))));
     set(metadata, "resourceVersion", Some(json!(context.revision.to_string())));
     let has_one = !matches!(generation_rule(context), Generation::Nothing | Generation::Changes);
     set(metadata, "generation", has_one.then(|| json!(1)));

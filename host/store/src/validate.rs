@@ -6,7 +6,8 @@ mod tests;
 use std::io;
 
 use homeostat_cel::names::{
-    DNS_1035_LABEL, DNS_1123_LABEL, DNS_1123_SUBDOMAIN, IP_ADDRESS, LABEL_VALUE, NameForm, PATH_SEGMENT, QUALIFIED_PART,
+    DNS_1035_LABEL, DNS_1123_LABEL, DNS_1123_SUBDOMAIN, IP_ADDRESS, LABEL_VALUE, NameForm, PATH_SEGMENT,
+    qualified_faults,
 };
 use serde_json::{Map, Value};
 
@@ -112,14 +113,14 @@ pub fn key(key: &Key) -> Result<()> {
 
 /// Checks the name of a resource.
 fn name_of(kind: &Kind, name: &str) -> Result<()> {
-    fits("metadata.name", name, name, form_of(kind))
+    fits("metadata.name", name, form_of(kind))
 }
 
 /// Returns the form of the names of a kind.
 fn form_of(kind: &Kind) -> &'static NameForm {
     match (kind.group.as_str(), kind.name.as_str()) {
-        // The name of a namespace is a part of the DNS names of its resources.
-        ("", "Namespace") => &DNS_1123_LABEL,
+        // Their names are parts of DNS names.
+        ("", "Namespace" | "Service") | ("apps", "StatefulSet") => &DNS_1123_LABEL,
         // As `system:auth-delegator`. No rule of Kubernetes is about the names of the others.
         ("rbac.authorization.k8s.io", _)
         | ("certificates.k8s.io", "CertificateSigningRequest")
@@ -155,7 +156,7 @@ pub(crate) fn target(document: &Value, generate: bool) -> Result<Target> {
                 return Err(Error::invalid("metadata.name", "must not be empty, unless metadata.generateName is set"));
             }
             let generated = generated(stem, "xxxxx");
-            fits("metadata.generateName", &generated, &generated, form_of(&kind))?;
+            fits("metadata.generateName", &generated, form_of(&kind))?;
             None
         }
         None => return Err(Error::invalid("metadata.name", "must not be empty")),
@@ -214,36 +215,22 @@ pub(crate) fn kind_name(name: &str) -> Result<()> {
 
 /// Checks the name of a label, annotation or finalizer: `name` or `prefix/name`.
 pub(crate) fn label_name(path: &str, text: &str) -> Result<()> {
-    let (prefix, name) = match text.split_once('/') {
-        Some((prefix, name)) => (Some(prefix), name),
-        None => (None, text),
-    };
-    if name.contains('/') {
-        let form = QUALIFIED_PART.description().replacen("name part", "a valid label key", 1);
-        let prefixed = "with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')";
-        return Err(Error::invalid(path, format!("Invalid value: {text:?}: {form} {prefixed}")));
-    }
-    if let Some(prefix) = prefix {
-        let fault = if prefix.is_empty() {
-            Some("must be non-empty".to_owned())
-        } else {
-            DNS_1123_SUBDOMAIN.faults(prefix).into_iter().next()
-        };
-        if let Some(fault) = fault {
-            return Err(Error::invalid(path, format!("Invalid value: {text:?}: prefix part {fault}")));
-        }
-    }
-    fits(path, text, name, &QUALIFIED_PART)
+    has_none(path, text, &qualified_faults(text))
 }
 
 /// Checks the value of a label; may be empty.
 pub(crate) fn label_value(path: &str, text: &str) -> Result<()> {
-    fits(path, text, text, &LABEL_VALUE)
+    fits(path, text, &LABEL_VALUE)
 }
 
-/// Checks that the part `part` of a text has a form.
-fn fits(path: &str, text: &str, part: &str, form: &NameForm) -> Result<()> {
-    match form.faults(part).first() {
+/// Checks that a text has a form.
+fn fits(path: &str, text: &str, form: &NameForm) -> Result<()> {
+    has_none(path, text, &form.faults(text))
+}
+
+/// Checks that a text has no faults.
+fn has_none(path: &str, text: &str, faults: &[String]) -> Result<()> {
+    match faults.first() {
         None => Ok(()),
         Some(fault) => Err(Error::invalid(path, format!("Invalid value: {text:?}: {fault}"))),
     }
@@ -251,12 +238,12 @@ fn fits(path: &str, text: &str, part: &str, form: &NameForm) -> Result<()> {
 
 /// Checks a DNS label.
 pub(crate) fn dns_label(path: &str, text: &str) -> Result<()> {
-    fits(path, text, text, &DNS_1123_LABEL)
+    fits(path, text, &DNS_1123_LABEL)
 }
 
 /// Checks a DNS subdomain name.
 pub(crate) fn subdomain(path: &str, text: &str) -> Result<()> {
-    fits(path, text, text, &DNS_1123_SUBDOMAIN)
+    fits(path, text, &DNS_1123_SUBDOMAIN)
 }
 
 fn labels(metadata: &Map<String, Value>) -> Result<()> {

@@ -10,7 +10,7 @@ use crate::path::shortened;
 pub const VIOLATIONS_MAX: usize = 20;
 
 /// Displayed characters of a value.
-pub(crate) const VALUE_CHARS_MAX: usize = 100;
+pub(crate) const VALUE_CHARS_MAX: usize = 1024;
 
 /// An invalid field. Displays as `spec.replicas: Invalid value: -1: …`.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Named formats of texts. Source: Kubernetes' library of formats, with its messages.
 
 use super::{encoders, time, urls};
-use crate::names::{DNS_1035_LABEL, DNS_1123_LABEL, DNS_1123_SUBDOMAIN, LABEL_VALUE, QUALIFIED_PART};
+use crate::names::{DNS_1035_LABEL, DNS_1123_LABEL, DNS_1123_SUBDOMAIN, LABEL_VALUE, qualified_faults};
 
 /// The size of a pattern, for the cost of a match. Source: the longest of those that Kubernetes assumes for names.
 pub(crate) const PATTERN_SIZE: u64 = 128;
@@ -33,7 +33,7 @@ static FORMATS: [NamedFormat; 13] = [
     NamedFormat { name: "dns1123SubdomainPrefix", check: |text| DNS_1123_SUBDOMAIN.faults(&as_prefix(text)) },
     NamedFormat { name: "dns1035Label", check: |text| DNS_1035_LABEL.faults(text) },
     NamedFormat { name: "dns1035LabelPrefix", check: |text| DNS_1035_LABEL.faults(&as_prefix(text)) },
-    NamedFormat { name: "qualifiedName", check: qualified },
+    NamedFormat { name: "qualifiedName", check: qualified_faults },
     NamedFormat { name: "labelValue", check: |text| LABEL_VALUE.faults(text) },
     NamedFormat { name: "uri", check: |text| one(urls::Url::parse(text).is_some(), "invalid URI for request") },
     NamedFormat { name: "uuid", check: |text| one(is_uuid(text), "does not match the UUID format") },
@@ -59,30 +59,6 @@ impl NamedFormat {
 
 fn one(is_valid: bool, reason: &str) -> Vec<String> {
     if is_valid { Vec::new() } else { vec![reason.to_owned()] }
-}
-
-fn qualified(text: &str) -> Vec<String> {
-    let (prefix, name) = match text.split_once('/') {
-        None => (None, text),
-        Some((_, name)) if name.contains('/') => {
-            return vec![format!(
-                "a qualified name must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
-            )];
-        }
-        Some((prefix, name)) => (Some(prefix), name),
-    };
-    let mut wrong = match prefix {
-        None => Vec::new(),
-        Some("") => vec!["prefix part must be non-empty".to_owned()],
-        Some(prefix) => {
-            DNS_1123_SUBDOMAIN.faults(prefix).into_iter().map(|reason| format!("prefix part {reason}")).collect()
-        }
-    };
-    if name.is_empty() {
-        wrong.push("name part must be non-empty".to_owned());
-    }
-    wrong.extend(QUALIFIED_PART.faults(name));
-    wrong
 }
 
 /// Returns a name as the generated name that begins with a prefix: a final dash is no end then.

@@ -254,6 +254,9 @@ impl SchemaChecker {
 
     fn supported(&mut self, limits: &Constraints, shown: &str, value: &Value, path: &Path<'_>) {
         if !limits.values.is_empty() && !limits.values.iter().any(|known| same(known, value)) {
+            // Kubernetes shows the whole value here, and elsewhere its type alone.
+            let whole = value.is_object() || value.is_array();
+            let shown = if whole { &*shortened(&value.to_string(), VALUE_CHARS_MAX) } else { shown };
             self.add(path, Reason::Unsupported, format!("{shown}: supported values: {}", listed(&limits.values)));
         }
     }
@@ -282,7 +285,7 @@ impl SchemaChecker {
         if limits.length_min.is_some() || limits.length_max.is_some() {
             let length = text.chars().count() as u64;
             if let Some(least) = limits.length_min.filter(|least| length < *least) {
-                self.invalid(path, shown, &format!("should be at least {least} chars long"));
+                return self.invalid(path, shown, &format!("should be at least {least} chars long"));
             }
             if let Some(most) = limits.length_max.filter(|most| length > *most) {
                 // Matching the pattern of a text that is too long would only take time.
