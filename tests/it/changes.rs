@@ -7,7 +7,7 @@ mod stored_document;
 use homeostat_tests::Answer;
 use serde_json::{Value, json};
 
-use crate::comparison::{Pair, Verdict, assert_alike, dice_of, owners};
+use crate::comparison::{Pair, Verdict, assert_alike, dice_of, difference, owners};
 use stored_document::{Change, StoredDocument};
 
 /// Changes of each kind.
@@ -48,13 +48,9 @@ fn changes_of_built_in_kinds_are_decided_as_a_real_api_server_decides_them() {
             let verdicts = answers.each_ref().map(Verdict::of);
             compared += 1;
             if verdicts[0] != verdicts[1] && !change.is_named(&verdicts) {
-                let [theirs, ours] = verdicts;
-                let words = answers.map(|answer| answer.json()["message"].as_str().unwrap_or_default().to_owned());
-                let kind = format!("{method} {content_type}{query} {path}");
-                different.push(format!(
-                    "{kind}\n{}\n  there: {theirs:?} {}\n  here:  {ours:?} {}",
-                    bodies[1], words[0], words[1]
-                ));
+                let [theirs, ours] = verdicts.map(|verdict| verdict.to_string());
+                let change = format!("{method} {content_type}{query} {path}");
+                different.push(format!("{change}\n{}\n{}", bodies[1], difference(&theirs, &ours)));
             }
         }
         // It would stand in the way of other tests.

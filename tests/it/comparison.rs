@@ -3,22 +3,24 @@
 mod mutation;
 mod verdict;
 
+use std::sync::Mutex;
+
 use homeostat_testing::Dice;
-use homeostat_tests::{Answer, Cluster, HostProcess, Request, shared_bare_cluster};
+use homeostat_tests::{Answer, Client, Cluster, HostProcess, Request, shared_bare_cluster};
 use regex::Regex;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 pub(crate) use mutation::{Mutation, ways};
-pub(crate) use verdict::{Verdict, comparable, owners, without_nulls};
+pub(crate) use verdict::{Verdict, comparable, owners, without_nulls, without_uids};
 
 /// The type of a merge patch.
 pub(crate) const MERGE: &str = "application/merge-patch+json";
 
 /// A host and a kube-apiserver.
 pub(crate) struct Pair {
-    port: u16,
-    cluster: &'static Cluster,
+    there: Mutex<Client>,
+    here: Mutex<Client>,
     _host: HostProcess,
     _folders: [TempDir; 2],
 }
@@ -35,7 +37,8 @@ impl Pair {
         let [folder, scratch] = &folders;
         let host = HostProcess::start_on_port("http", folder.path(), scratch.path(), &[], &[]);
         let port = host.server().rsplit_once(':').unwrap().1.parse().unwrap();
-        Self { port, cluster, _host: host, _folders: folders }
+        let (there, here) = (Mutex::new(cluster.client()), Mutex::new(Client::plain(port)));
+        Self { there, here, _host: host, _folders: folders }
     }
 
     /// Sends a request to both. Returns the answers: theirs, ours.
@@ -51,12 +54,14 @@ impl Pair {
 
     /// Sends a request to the kube-apiserver, which closes the connection where it panics.
     pub(crate) fn try_send_there(&self, request: &Request<'_>) -> Option<Answer> {
-        self.cluster.send(request)
+        let token = Cluster::admin_token();
+        self.there.lock().unwrap().send(&Request { token: Some(&token), ..*request })
     }
 
     /// Sends a request to the host.
     pub(crate) fn send_here(&self, request: &Request<'_>) -> Answer {
-        request.send(self.port).unwrap_or_else(|| panic!("not answered here: {} {}", request.method, request.path))
+        let answer = self.here.lock().unwrap().send(request);
+        answer.unwrap_or_else(|| panic!("not answered here: {} {}", request.method, request.path))
     }
 
     /// Sends a JSON body to both.
@@ -114,10 +119,6 @@ pub(crate) fn full_meaning(answer: &Answer, last_words: &[&str]) -> Value {
     let body = answer.json();
     let mut shown = comparable(body.clone());
     if body["kind"] == "Status" {
-        let without_uids = |text: &str| {
-            let uid = Regex::new("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}").unwrap();
-            uid.replace_all(text, "UID").into_owned()
-        };
         let message = without_uids(body["message"].as_str().unwrap_or_default());
         let cut = last_words.iter().find_map(|words| Some(message.split_once(words)?.0.to_owned() + words));
         let details = if cut.is_some() { "null".to_owned() } else { without_uids(&body["details"].to_string()) };

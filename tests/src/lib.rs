@@ -13,9 +13,9 @@ mod toolchains;
 pub use artifacts::{compiled_folder, embed, guest, homeostat, renamed};
 pub use distribution::Distribution;
 pub use homeostat_servers::{
-    Answer, ApiServer, Authority, CLUSTER_USERS, CertificatePair, Cluster, ClusterOptions, Etcd, Flush, HttpProxy,
-    HttpReply, HttpRule, Nats, NatsAccess, NatsCluster, NatsOptions, NatsUser, NetworkFault, Proxy, Request, Server,
-    Traffic, ask_plain, ask_plain_with, crane, elector, end_to_end_tests, go_test, helm, informer, kube,
+    Answer, ApiServer, Authority, CLUSTER_USERS, CertificatePair, Client, Cluster, ClusterOptions, Etcd, Flush,
+    HttpProxy, HttpReply, HttpRule, Nats, NatsAccess, NatsCluster, NatsOptions, NatsUser, NetworkFault, Proxy, Request,
+    Server, Traffic, ask_plain, ask_plain_with, crane, elector, end_to_end_tests, go_test, helm, informer, kube,
     kube_controller_manager, kube_scheduler, kubectl, manager, node_packages, node_tool, oras, project_definitions,
     python, python_tool, repository, shared_bare_cluster, shared_cluster, shared_nats, snapshot_controller,
     snapshot_definitions, typed_documents,

@@ -9,6 +9,7 @@ mod config;
 mod containers;
 mod defaults;
 mod devices;
+mod endpoints;
 mod events;
 mod expressions;
 mod flow_control;
@@ -17,8 +18,10 @@ mod networking;
 mod nodes;
 mod others;
 mod pods;
+mod quotas;
 mod registration;
 mod report;
+mod resource_names;
 mod services;
 mod storage;
 mod url;
@@ -119,11 +122,15 @@ static NAMESPACE: Rules = Rules {
     ..NONE
 };
 static EVENT: Rules = Rules { check: events::check, ..NONE };
-static RESOURCE_QUOTA: Rules = Rules { check: others::check_resource_quota, ..NONE };
-static ENDPOINTS: Rules = Rules { check: networking::check_endpoints, ..NONE };
+static RESOURCE_QUOTA: Rules = Rules { check: quotas::check_resource_quota, ..NONE };
+static ENDPOINTS: Rules = Rules { check: endpoints::check_endpoints, ..NONE };
 static CONTROLLER_REVISION: Rules = Rules { check: workloads::check_controller_revision, ..NONE };
-static ENDPOINT_SLICE: Rules =
-    Rules { check: networking::check_endpoint_slice, generation: Generation::SpecificationAndLabels, ..NONE };
+static ENDPOINT_SLICE: Rules = Rules {
+    set_defaults: endpoints::slice_defaults,
+    check: endpoints::check_slice,
+    generation: Generation::SpecificationAndLabels,
+    ..NONE
+};
 static WEBHOOKS: Rules = Rules { check: webhooks::check, ..COUNTED };
 static VALIDATING_POLICY: Rules =
     Rules { set_defaults: admission::policy_defaults, check: admission::check_validating_policy, ..SEPARATE_COUNTED };
@@ -179,9 +186,10 @@ static JOB: Rules =
 static CRON_JOB: Rules = Rules { set_defaults: batch::cron_job_defaults, check: batch::check_cron_job, ..COUNTED };
 static PERSISTENT_VOLUME: Rules =
     Rules { set_defaults: storage::persistent_volume_defaults, check: storage::check_persistent_volume, ..NONE };
-static PERSISTENT_VOLUME_CLAIM: Rules = Rules { check: storage::check_persistent_volume_claim, ..NONE };
+static PERSISTENT_VOLUME_CLAIM: Rules =
+    Rules { set_defaults: storage::claim_defaults, check: storage::check_persistent_volume_claim, ..NONE };
 static LIMIT_RANGE: Rules =
-    Rules { set_defaults: others::limit_range_defaults, check: others::check_limit_range, ..NONE };
+    Rules { set_defaults: quotas::limit_range_defaults, check: quotas::check_limit_range, ..NONE };
 static AUTOSCALER: Rules =
     Rules { set_defaults: autoscaling::autoscaler_defaults, check: autoscaling::check_autoscaler, ..NONE };
 static NETWORK_POLICY: Rules =

@@ -14,9 +14,10 @@ pub(crate) const FIELD: &str = "x-go";
 pub(crate) const INLINED: &str = "x-go-inline";
 
 /// Required fields that the rules check, or that nobody checks.
-const UNCHECKED: [(&str, &str); 54] = [
+const UNCHECKED: &[(&str, &str)] = &[
     (".admissionregistration.v1.ServiceReference", "name"),
     (".admissionregistration.v1.ServiceReference", "namespace"),
+    (".AppArmorProfile", "type"),
     (".AuditAnnotation", "key"),
     (".CapacityRequestPolicyRange", "min"),
     (".CELDeviceSelector", "expression"),
@@ -41,58 +42,132 @@ const UNCHECKED: [(&str, &str); 54] = [
     (".GroupSubject", "name"),
     (".GRPCAction", "port"),
     (".HorizontalPodAutoscalerSpec", "maxReplicas"),
+    (".HostAlias", "ip"),
     (".HPAScalingPolicy", "type"),
     (".HTTPGetAction", "port"),
-    (".HTTPHeader", "value"),
     (".HTTPIngressPath", "backend"),
     (".HTTPIngressPath", "pathType"),
     (".IngressServiceBackend", "name"),
+    (".LabelSelectorRequirement", "key"),
+    (".LabelSelectorRequirement", "operator"),
     (".LimitRangeItem", "type"),
     (".LimitRangeSpec", "limits"),
     (".LimitResponse", "type"),
     (".MetricTarget", "type"),
     (".MutatingWebhook", "admissionReviewVersions"),
+    (".MutatingWebhook", "sideEffects"),
+    (".NodeSelector", "nodeSelectorTerms"),
+    (".NodeSelectorRequirement", "key"),
+    (".NodeSelectorRequirement", "operator"),
     (".OpaqueDeviceConfiguration", "driver"),
     (".OpaqueDeviceConfiguration", "parameters"),
+    (".PodFailurePolicy", "rules"),
+    (".PodFailurePolicyOnExitCodesRequirement", "values"),
+    (".PodFailurePolicyOnPodConditionsPattern", "type"),
+    (".PodAffinityTerm", "topologyKey"),
+    (".PodOS", "name"),
+    (".PodReadinessGate", "conditionType"),
+    (".PodResourceClaim", "name"),
+    (".PodSchedulingGate", "name"),
     (".PolicyRule", "verbs"),
+    (".PreferredSchedulingTerm", "preference"),
+    (".PreferredSchedulingTerm", "weight"),
     (".RoleRef", "apiGroup"),
     (".RoleRef", "kind"),
+    (".ScopedResourceSelectorRequirement", "operator"),
+    (".ScopedResourceSelectorRequirement", "scopeName"),
+    (".SeccompProfile", "type"),
     (".ServiceAccountSubject", "name"),
     (".ServiceAccountSubject", "namespace"),
     (".ServicePort", "port"),
     (".Subject", "kind"),
+    (".Sysctl", "name"),
+    (".Sysctl", "value"),
     (".Taint", "effect"),
     (".Taint", "key"),
     (".TCPSocketAction", "port"),
     (".TokenRequest", "audience"),
     (".Toleration", "key"),
+    (".TopologySelectorLabelRequirement", "key"),
+    (".TopologySelectorLabelRequirement", "values"),
+    (".TopologySpreadConstraint", "maxSkew"),
+    (".TopologySpreadConstraint", "topologyKey"),
+    (".TopologySpreadConstraint", "whenUnsatisfiable"),
     (".UserSubject", "name"),
     (".ValidatingWebhook", "admissionReviewVersions"),
+    (".ValidatingWebhook", "sideEffects"),
     (".VolumeAttachmentSpec", "nodeName"),
+    (".WeightedPodAffinityTerm", "podAffinityTerm"),
+    (".WeightedPodAffinityTerm", "weight"),
+];
+
+/// The ends of the names of types whose required fields the rules check.
+const UNCHECKED_TYPES: [&str; 13] = [
+    ".ContainerResizePolicy",
+    ".ContainerRestartRule",
+    ".ContainerRestartRuleOnExitCodes",
+    ".core.v1.ResourceClaim",
+    ".DownwardAPIVolumeFile",
+    ".HTTPHeader",
+    ".KeyToPath",
+    ".ObjectFieldSelector",
+    ".PersistentVolumeClaimTemplate",
+    ".ResourceFieldSelector",
+    ".ServiceAccountTokenProjection",
+    ".SleepAction",
+    "VolumeSource",
 ];
 
 /// Fields whose values the rules check.
-const WITH_RULES: [(&str, &str); 15] = [
+const WITH_RULES: &[(&str, &str)] = &[
+    (".AzureDiskVolumeSource", "cachingMode"),
+    (".AzureDiskVolumeSource", "kind"),
+    (".CertificateSigningRequestSpec", "usages"),
     (".DaemonSetUpdateStrategy", "type"),
     (".DeploymentStrategy", "type"),
     (".DeviceSubRequest", "allocationMode"),
     (".DeviceToleration", "effect"),
     (".DeviceToleration", "operator"),
     (".ExactDeviceRequest", "allocationMode"),
+    (".HostPathVolumeSource", "type"),
+    (".HTTPGetAction", "scheme"),
     (".HTTPIngressPath", "pathType"),
+    (".ImageVolumeSource", "pullPolicy"),
+    (".MutatingWebhook", "sideEffects"),
+    (".NetworkPolicyPort", "protocol"),
+    (".NodeSelectorRequirement", "operator"),
     (".PersistentVolumeClaimSpec", "accessModes"),
     (".PersistentVolumeSpec", "accessModes"),
+    (".PodSpec", "preemptionPolicy"),
+    (".PodSpec", "restartPolicy"),
     (".PriorityClass", "preemptionPolicy"),
     (".ResourceQuotaSpec", "scopes"),
+    (".ScopedResourceSelectorRequirement", "operator"),
+    (".ScopedResourceSelectorRequirement", "scopeName"),
+    (".ServiceSpec", "ipFamilies"),
     (".StatefulSetSpec", "podManagementPolicy"),
     (".StatefulSetUpdateStrategy", "type"),
     (".Taint", "effect"),
+    (".Toleration", "effect"),
     (".Toleration", "operator"),
+    (".ValidatingWebhook", "sideEffects"),
+    (".VolumeMount", "mountPropagation"),
+];
+
+/// The values of fields, in the order in which Kubernetes names them. It names others in the order of the alphabet.
+const IN_ORDER: &[(&str, &str, &[&str])] = &[
+    (".Container", "terminationMessagePolicy", &["File", "FallbackToLogsOnError"]),
+    (".CronJobSpec", "concurrencyPolicy", &["Allow", "Forbid", "Replace"]),
+    (".EphemeralContainer", "terminationMessagePolicy", &["File", "FallbackToLogsOnError"]),
+    (".JobSpec", "completionMode", &["NonIndexed", "Indexed"]),
+    (".NetworkPolicySpec", "policyTypes", &["Ingress", "Egress"]),
+    (".PodSpec", "dnsPolicy", &["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"]),
+    (".StorageClass", "reclaimPolicy", &["Delete", "Retain"]),
 ];
 
 /// Fields whose defaults the rules set, since other fields depend on whether they were given.
-const DEFAULTED_BY_RULES: [(&str, &str); 3] =
-    [(".DeviceSubRequest", "count"), (".ExactDeviceRequest", "count"), (".StatefulSetUpdateStrategy", "type")];
+const DEFAULTED_BY_RULES: &[(&str, &str)] =
+    &[(".DeviceSubRequest", "count"), (".ExactDeviceRequest", "count"), (".StatefulSetUpdateStrategy", "type")];
 
 /// Returns the schema of a built-in kind, with its rules; `None` for another kind.
 ///
@@ -182,6 +257,14 @@ fn structural(name: &str) -> Option<Value> {
         if let Some(items) = property.get_mut("items").and_then(Value::as_object_mut) {
             items.remove("enum");
         }
+    }
+    for (_, field, values) in IN_ORDER.iter().filter(|(holder, ..)| name.ends_with(holder)) {
+        let property = &mut definition["properties"][*field];
+        let of_values = if property.get("items").is_some() { &mut property["items"] } else { property };
+        of_values["enum"] = json!(values);
+    }
+    if UNCHECKED_TYPES.iter().any(|end| name.ends_with(end)) {
+        definition["required"] = json!([]);
     }
     for (_, field) in UNCHECKED.iter().filter(|(holder, _)| name.ends_with(holder)) {
         let required = definition.get_mut("required").and_then(Value::as_array_mut);

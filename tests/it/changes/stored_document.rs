@@ -132,7 +132,7 @@ impl Change {
     pub(super) fn is_named(&self, verdicts: &[Verdict; 2]) -> bool {
         let [theirs, ours] = verdicts;
         let of_data =
-            matches!(theirs, Verdict::Refused(422, causes) if causes.iter().all(|(field, _)| field == "data"));
+            matches!(theirs, Verdict::Refused(422, causes) if causes.iter().all(|cause| cause.field == "data"));
         let is_revision = matches!(ours, Verdict::Stored(document) if document["kind"] == "ControllerRevision");
         self.method == "PATCH" && of_data && is_revision
     }

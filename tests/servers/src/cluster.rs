@@ -14,7 +14,7 @@ use tokio_rustls::rustls::ClientConfig;
 use super::Permit;
 use super::certificates::{Authority, CertificatePair, signing_keys};
 use super::etcd::{Etcd, Flush};
-use super::http::{Answer, Request};
+use super::http::{Answer, Client, Request};
 use super::ports::ReservedPort;
 use super::server::Server;
 use crate::tools;
@@ -253,11 +253,14 @@ impl Cluster {
         })
     }
 
-    /// Sends any request as the administrator. `None` if there is no whole answer.
-    pub fn send(&self, request: &Request<'_>) -> Option<Answer> {
-        let token = Self::token(ADMIN);
-        let request = Request { token: Some(&token), ..*request };
-        request.send_tls(self.apiserver.port(), self.apiserver.trust.clone())
+    /// Returns a client of the API server. Its requests need the [token](Self::admin_token) of a user.
+    pub fn client(&self) -> Client {
+        Client::secured(self.apiserver.port(), self.apiserver.trust.clone())
+    }
+
+    /// Returns the token of the administrator.
+    pub fn admin_token() -> String {
+        Self::token(ADMIN)
     }
 
     /// Runs `kubectl` as the administrator. Returns its standard output, or what it said when it failed.
@@ -345,6 +348,8 @@ fn arguments(options: &ClusterOptions, files: &Files, etcd: &Etcd, port: u16) ->
         "--advertise-address=127.0.0.1".to_owned(),
         "--endpoint-reconciler-type=none".to_owned(),
         "--authorization-mode=RBAC".to_owned(),
+        // As kubeadm sets it.
+        "--allow-privileged=true".to_owned(),
         "--service-account-issuer=https://kubernetes.default.svc".to_owned(),
         "--service-cluster-ip-range=10.0.0.0/24".to_owned(),
     ]);

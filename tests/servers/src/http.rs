@@ -1,6 +1,6 @@
-//! Requests to a server of these tests, one connection each, without an executor.
+//! Requests to a server of these tests, without an executor.
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
@@ -78,20 +78,28 @@ impl<'a> Request<'a> {
 
     /// Sends the request through TLS. `None` if there is no whole answer.
     pub(super) fn send_tls(&self, port: u16, config: Arc<ClientConfig>) -> Option<Answer> {
-        let name = ServerName::from(std::net::IpAddr::from(Ipv4Addr::LOCALHOST));
-        let tls = ClientConnection::new(config, name).expect("the configuration is complete");
-        self.over(StreamOwned::new(tls, connection(port)?))
+        self.over(secured(port, config)?)
     }
 
     /// HTTP 1.0 has no chunks: the answer ends with its connection.
     fn over(&self, mut connection: impl Read + Write) -> Option<Answer> {
+        self.write(&mut connection, "1.0")?;
+        let mut answer = Vec::new();
+        let read = connection.read_to_end(&mut answer);
+        let answer = String::from_utf8_lossy(&answer);
+        let (head, body) = answer.split_once("\r\n\r\n").filter(|_| read.is_ok())?;
+        Head(head).answer(body)
+    }
+
+    /// Writes the request, in a version of HTTP.
+    fn write(&self, connection: &mut impl Write, version: &str) -> Option<()> {
         let Self { method, path, token, content_type, accept, body } = self;
         let header = |name: &str, value: &str| {
             if value.is_empty() { String::new() } else { format!("{name}: {value}\r\n") }
         };
         let token = token.map(|token| header("Authorization", &format!("Bearer {token}"))).unwrap_or_default();
         let head = format!(
-            "{method} {path} HTTP/1.0\r\nHost: 127.0.0.1\r\n{token}{}{}Content-Length: {}\r\n\r\n",
+            "{method} {path} HTTP/{version}\r\nHost: 127.0.0.1\r\n{token}{}{}Content-Length: {}\r\n\r\n",
             header("Accept", accept),
             header("Content-Type", content_type),
             body.len()
@@ -99,18 +107,118 @@ impl<'a> Request<'a> {
         connection.write_all(head.as_bytes()).ok()?;
         // A server may refuse a long body before it has read it.
         drop(connection.write_all(body).and_then(|()| connection.flush()));
-        let mut answer = Vec::new();
-        let read = connection.read_to_end(&mut answer);
-        let answer = String::from_utf8_lossy(&answer);
-        let (head, body) = answer.split_once("\r\n\r\n").filter(|_| read.is_ok())?;
-        let status = head.split(' ').nth(1)?.parse().ok()?;
-        let values = |wanted: &'static str| {
-            let headers = head.lines().filter_map(|line| line.split_once(": "));
-            headers.filter(move |(name, _)| name.eq_ignore_ascii_case(wanted)).map(|(_, value)| value.to_owned())
-        };
-        let content_type = values("content-type").next().unwrap_or_default();
-        Some(Answer { status, content_type, warnings: values("warning").collect(), text: body.to_owned() })
+        Some(())
     }
+}
+
+/// The head of an answer, without the empty line at its end.
+struct Head<'a>(&'a str);
+
+impl Head<'_> {
+    fn values(&self, wanted: &str) -> Vec<&str> {
+        let headers = self.0.lines().filter_map(|line| line.split_once(": "));
+        headers.filter(|(name, _)| name.eq_ignore_ascii_case(wanted)).map(|(_, value)| value).collect()
+    }
+
+    fn answer(&self, body: &str) -> Option<Answer> {
+        let status = self.0.split(' ').nth(1)?.parse().ok()?;
+        let content_type = self.values("content-type").first().copied().unwrap_or_default().to_owned();
+        let warnings = self.values("warning").into_iter().map(str::to_owned).collect();
+        Some(Answer { status, content_type, warnings, text: body.to_owned() })
+    }
+}
+
+/// A connection in both directions.
+trait Connection: Read + Write + Send {}
+
+impl<C: Read + Write + Send> Connection for C {}
+
+/// A client of one server, which sends one request after the other, and keeps its connection between them.
+pub struct Client {
+    port: u16,
+    tls: Option<Arc<ClientConfig>>,
+    connection: Option<BufReader<Box<dyn Connection>>>,
+}
+
+impl Client {
+    /// Returns a client in the clear of a server on this machine.
+    pub fn plain(port: u16) -> Self {
+        Self { port, tls: None, connection: None }
+    }
+
+    /// Returns a client through TLS of a server on this machine.
+    pub(super) fn secured(port: u16, config: Arc<ClientConfig>) -> Self {
+        Self { tls: Some(config), ..Self::plain(port) }
+    }
+
+    /// Sends a request. `None` if there is no whole answer, also not on a new connection.
+    pub fn send(&mut self, request: &Request<'_>) -> Option<Answer> {
+        let is_kept = self.connection.is_some();
+        // The server may have closed a connection that was kept.
+        self.try_send(request).or_else(|| if is_kept { self.try_send(request) } else { None })
+    }
+
+    fn try_send(&mut self, request: &Request<'_>) -> Option<Answer> {
+        let mut connection = match self.connection.take() {
+            Some(connection) => connection,
+            None => BufReader::new(self.connect()?),
+        };
+        request.write(connection.get_mut(), "1.1")?;
+        let head = read_head(&mut connection)?;
+        let head = Head(&head);
+        let body = read_body(&mut connection, &head)?;
+        let answer = head.answer(&String::from_utf8_lossy(&body));
+        if !head.values("connection").iter().any(|value| value.eq_ignore_ascii_case("close")) {
+            self.connection = Some(connection);
+        }
+        answer
+    }
+
+    fn connect(&self) -> Option<Box<dyn Connection>> {
+        Some(match &self.tls {
+            Some(config) => Box::new(secured(self.port, config.clone())?),
+            None => Box::new(connection(self.port)?),
+        })
+    }
+}
+
+fn read_head(connection: &mut impl BufRead) -> Option<String> {
+    let mut head = String::new();
+    while !head.ends_with("\r\n\r\n") {
+        connection.read_line(&mut head).ok().filter(|count| *count > 0)?;
+    }
+    Some(head)
+}
+
+/// Reads a body of a known length, or of chunks.
+fn read_body(connection: &mut impl BufRead, head: &Head<'_>) -> Option<Vec<u8>> {
+    let mut body = Vec::new();
+    let mut read = |connection: &mut dyn BufRead, count: usize| {
+        let start = body.len();
+        body.resize(start + count, 0);
+        connection.read_exact(&mut body[start..]).ok()
+    };
+    if !head.values("transfer-encoding").is_empty() {
+        loop {
+            let mut size = String::new();
+            connection.read_line(&mut size).ok()?;
+            let count = usize::from_str_radix(size.trim(), 16).ok()?;
+            read(connection, count)?;
+            connection.read_line(&mut size).ok()?;
+            if count == 0 {
+                return Some(body);
+            }
+        }
+    }
+    let length = head.values("content-length").first().and_then(|length| length.parse().ok()).unwrap_or(0);
+    read(connection, length)?;
+    Some(body)
+}
+
+fn secured(port: u16, config: Arc<ClientConfig>) -> Option<StreamOwned<ClientConnection, TcpStream>> {
+    let name = ServerName::from(std::net::IpAddr::from(Ipv4Addr::LOCALHOST));
+    let tls = ClientConnection::new(config, name).expect("the configuration is complete");
+    Some(StreamOwned::new(tls, connection(port)?))
 }
 
 fn connection(port: u16) -> Option<TcpStream> {

@@ -26,7 +26,7 @@ use parking_lot::{Condvar, Mutex};
 pub use certificates::{Authority, CertificatePair};
 pub use cluster::{ApiServer, CLUSTER_USERS, Cluster, ClusterOptions};
 pub use etcd::{Etcd, Flush};
-pub use http::{Answer, Request, ask_plain, ask_plain_with};
+pub use http::{Answer, Client, Request, ask_plain, ask_plain_with};
 pub use http_proxy::{HttpProxy, HttpReply, HttpRule};
 pub use nats::{Nats, NatsAccess, NatsCluster, NatsOptions, NatsUser};
 pub use projects::project_definitions;

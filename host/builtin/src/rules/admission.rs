@@ -6,11 +6,11 @@
 
 use std::collections::BTreeSet;
 
+use homeostat_cel::names::DNS_1035_LABEL;
 use serde_json::{Value, json};
 
 use super::defaults::{default, object_at};
 use super::expressions::{Environment, Usage};
-use super::names::{VERSION, is_version};
 use super::report::{Report, items, text};
 
 /// Most conditions of a webhook or a policy.
@@ -105,7 +105,7 @@ fn check_resources(report: &mut Report<'_>, resources: &Value, path: &str) {
 
 /// Checks the conditions of a webhook or a policy.
 pub(super) fn check_conditions(report: &mut Report<'_>, conditions: &Value, path: &str, has_params: bool) {
-    let environment = Environment::new(has_params);
+    let environment = Environment::of_conditions(has_params);
     let conditions = items(conditions);
     if conditions.len() > CONDITIONS_MAX {
         report.too_many(path, conditions.len(), CONDITIONS_MAX);
@@ -113,7 +113,7 @@ pub(super) fn check_conditions(report: &mut Report<'_>, conditions: &Value, path
     let mut names = BTreeSet::new();
     for (at, condition) in conditions.iter().enumerate() {
         let path = format!("{path}[{at}]");
-        environment.check(report, &condition["expression"], format!("{path}.expression"), Usage::Condition);
+        environment.check(report, &condition["expression"], format!("{path}.expression"), Usage::Match);
         let name = text(&condition["name"]);
         if name.is_empty() {
             report.required(format!("{path}.name"), "");
@@ -188,12 +188,13 @@ fn check_policy(report: &mut Report<'_>) -> Environment {
         let has_params = spec["paramKind"].is_object();
         check_conditions(report, &spec["matchConditions"], "spec.matchConditions", has_params);
     }
-    let mut environment = Environment::new(spec["paramKind"].is_object());
-    for (at, variable) in items(&spec["variables"]).iter().enumerate() {
+    let variables = items(&spec["variables"]);
+    let mut environment = Environment::of_policy(spec["paramKind"].is_object(), !variables.is_empty());
+    for (at, variable) in variables.iter().enumerate() {
         let path = format!("spec.variables[{at}]");
         let name = text(&variable["name"]);
         if name.trim().is_empty() {
-            report.required(format!("{path}.name"), "");
+            report.required(format!("{path}.name"), "name is not specified");
         } else if !is_identifier(name) {
             report.invalid(format!("{path}.name"), &variable["name"], "must be a valid CEL identifier");
         }
@@ -217,16 +218,16 @@ fn check_param_kind(report: &mut Report<'_>, kind: &Value) {
         }
         if version.is_empty() {
             report.invalid(path, &kind["apiVersion"], "version must be specified");
-        } else if !is_version(version) {
-            report.invalid(path, &version.into(), VERSION);
+        } else {
+            report.form(path, &version.into(), &DNS_1035_LABEL);
         }
     }
     let (path, name) = ("spec.paramKind.kind", text(&kind["kind"]));
     if name.is_empty() {
         report.required(path, "");
-    } else if !is_version(&name.to_lowercase()) {
-        let detail = format!("may have mixed case, but should otherwise match: {VERSION}");
-        report.invalid(path, &kind["kind"], &detail);
+    }
+    for fault in DNS_1035_LABEL.faults(&name.to_lowercase()).iter().filter(|_| !name.is_empty()) {
+        report.invalid(path, &kind["kind"], &format!("may have mixed case, but should otherwise match: {fault}"));
     }
 }
 
@@ -322,6 +323,9 @@ pub(super) fn check_validating_binding(report: &mut Report<'_>) {
     check_binding(report);
     let mut seen = BTreeSet::new();
     let actions = report.at("/spec/validationActions");
+    if items(actions).is_empty() {
+        report.required("spec.validationActions", "at least one validation action is required");
+    }
     for (at, action) in items(actions).iter().enumerate() {
         if !seen.insert(text(action)) {
             report.duplicate(format!("spec.validationActions[{at}]"), action);

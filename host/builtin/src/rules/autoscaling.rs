@@ -1,9 +1,11 @@
 //! Autoscalers and disruption budgets.
 
+use homeostat_store::schema::quantity_in_nanos;
 use serde_json::{Value, json};
 
 use super::defaults::{default, object_at};
-use super::report::Report;
+use super::report::{Report, items, text};
+use super::resource_names::check_container_resource;
 
 /// Longest window over which an autoscaler looks back.
 const WINDOW_SECONDS_MAX: i64 = 3600;
@@ -43,21 +45,7 @@ pub(super) fn check_autoscaler(report: &mut Report<'_>) {
     if least.as_i64().is_some_and(|least| count < least) {
         report.invalid("spec.maxReplicas", &count.into(), "must be greater than or equal to `minReplicas`");
     }
-    let target = &spec["scaleTargetRef"];
-    for name in ["kind", "name"] {
-        if target[name].as_str().is_none_or(str::is_empty) {
-            report.required(format!("spec.scaleTargetRef.{name}"), "");
-        }
-    }
-    let version = target["apiVersion"].as_str().unwrap_or_default();
-    let detail = match version.split('/').collect::<Vec<_>>()[..] {
-        [group, _] if !group.is_empty() => None,
-        [_] | [_, _] => Some("apiVersion must specify API group".to_owned()),
-        _ => Some(format!("unexpected GroupVersion string: {version}")),
-    };
-    if let Some(detail) = detail {
-        report.invalid("spec.scaleTargetRef.apiVersion", &version.into(), &detail);
-    }
+    check_reference(report, &spec["scaleTargetRef"], "spec.scaleTargetRef", true);
     for (at, metric) in spec["metrics"].as_array().into_iter().flatten().enumerate() {
         check_metric(report, metric, &format!("spec.metrics[{at}]"));
     }
@@ -67,30 +55,71 @@ pub(super) fn check_autoscaler(report: &mut Report<'_>) {
         report.forbidden("spec.metrics", detail);
     }
     for direction in ["scaleUp", "scaleDown"] {
-        let window = &spec["behavior"][direction]["stabilizationWindowSeconds"];
-        if window.as_i64().is_some_and(|seconds| !(0..=WINDOW_SECONDS_MAX).contains(&seconds)) {
-            let detail = format!("must be between 0 and {WINDOW_SECONDS_MAX}, inclusive");
-            report.invalid(format!("spec.behavior.{direction}.stabilizationWindowSeconds"), window, &detail);
+        check_scaling(report, &spec["behavior"][direction], &format!("spec.behavior.{direction}"));
+    }
+}
+
+/// Checks a reference to a resource, of a group if one is needed.
+fn check_reference(report: &mut Report<'_>, reference: &Value, path: &str, needs_group: bool) {
+    for name in ["kind", "name"] {
+        if text(&reference[name]).is_empty() {
+            report.required(format!("{path}.{name}"), "");
+        } else {
+            report.path_segment(&format!("{path}.{name}"), &reference[name]);
         }
-        let policies = spec["behavior"][direction]["policies"].as_array();
-        for (at, policy) in policies.into_iter().flatten().enumerate() {
-            let kind = policy["type"].as_str().unwrap_or_default();
-            if !["Percent", "Pods"].contains(&kind) {
-                let path = format!("spec.behavior.{direction}.policies[{at}].type");
-                report.unsupported(path, &kind.into(), &["Percent", "Pods"]);
-            }
-            for name in ["value", "periodSeconds"] {
-                if policy[name].as_i64().unwrap_or(0) <= 0 {
-                    let path = format!("spec.behavior.{direction}.policies[{at}].{name}");
-                    report.invalid(path, &policy[name].as_i64().unwrap_or(0).into(), "must be greater than zero");
-                }
-            }
-            if policy["periodSeconds"].as_i64().is_some_and(|seconds| seconds > PERIOD_SECONDS_MAX) {
-                let path = format!("spec.behavior.{direction}.policies[{at}].periodSeconds");
-                let detail = format!("must be less than or equal to {PERIOD_SECONDS_MAX}");
-                report.invalid(path, &policy["periodSeconds"], &detail);
+    }
+    let version = text(&reference["apiVersion"]);
+    let detail = match version.split('/').collect::<Vec<_>>()[..] {
+        [group, _] if !group.is_empty() => return,
+        [_] | [_, _] if !needs_group => return,
+        [_] | [_, _] => "apiVersion must specify API group".to_owned(),
+        _ => format!("unexpected GroupVersion string: {version}"),
+    };
+    report.invalid(format!("{path}.apiVersion"), &version.into(), &detail);
+}
+
+/// Checks how fast an autoscaler scales in a direction.
+fn check_scaling(report: &mut Report<'_>, scaling: &Value, path: &str) {
+    if !scaling.is_object() {
+        return;
+    }
+    let window = &scaling["stabilizationWindowSeconds"];
+    let fault = match window.as_i64() {
+        Some(..0) => Some("must be greater than or equal to zero".to_owned()),
+        Some(seconds) if seconds > WINDOW_SECONDS_MAX => {
+            Some(format!("must be less than or equal to {WINDOW_SECONDS_MAX}"))
+        }
+        _ => None,
+    };
+    if let Some(fault) = fault {
+        report.invalid(format!("{path}.stabilizationWindowSeconds"), window, &fault);
+    }
+    let select = &scaling["selectPolicy"];
+    if select.is_string() && !["Disabled", "Max", "Min"].contains(&text(select)) {
+        report.unsupported(format!("{path}.selectPolicy"), select, &["Disabled", "Max", "Min"]);
+    }
+    if scaling["policies"].as_array().is_none_or(Vec::is_empty) {
+        report.required(format!("{path}.policies"), "must specify at least one Policy");
+    }
+    for (at, policy) in items(&scaling["policies"]).iter().enumerate() {
+        let path = format!("{path}.policies[{at}]");
+        if !["Percent", "Pods"].contains(&text(&policy["type"])) {
+            report.unsupported(format!("{path}.type"), &text(&policy["type"]).into(), &["Percent", "Pods"]);
+        }
+        for name in ["value", "periodSeconds"] {
+            if policy[name].as_i64().unwrap_or(0) <= 0 {
+                let number = policy[name].as_i64().unwrap_or(0).into();
+                report.invalid(format!("{path}.{name}"), &number, "must be greater than zero");
             }
         }
+        if policy["periodSeconds"].as_i64().is_some_and(|seconds| seconds > PERIOD_SECONDS_MAX) {
+            let detail = format!("must be less than or equal to {PERIOD_SECONDS_MAX}");
+            report.invalid(format!("{path}.periodSeconds"), &policy["periodSeconds"], &detail);
+        }
+    }
+    let tolerance = &scaling["tolerance"];
+    if quantity_in_nanos(tolerance).is_some_and(|amount| amount < 0) {
+        report.invalid(format!("{path}.tolerance"), tolerance, "must be greater than or equal to 0");
     }
 }
 
@@ -104,14 +133,14 @@ const SOURCES: [(&str, &str); 5] = [
 ];
 
 fn check_metric(report: &mut Report<'_>, metric: &Value, path: &str) {
-    let kind = metric["type"].as_str().unwrap_or_default();
+    let kind = text(&metric["type"]);
     if kind.is_empty() {
         report.required(format!("{path}.type"), "must specify a metric source type");
     }
     let present = SOURCES.iter().map(|(_, field)| *field).filter(|field| metric[*field].is_object());
     let present: Vec<&str> = present.collect();
     if let Some(source) = present.first() {
-        check_target(report, source, &metric[*source]["target"], &format!("{path}.{source}.target"));
+        check_source(report, source, &metric[*source], &format!("{path}.{source}"));
     }
     let wanted = SOURCES.iter().find(|(name, _)| *name == kind).map(|(_, field)| *field);
     match wanted {
@@ -129,9 +158,67 @@ fn check_metric(report: &mut Report<'_>, metric: &Value, path: &str) {
     }
 }
 
-fn check_target(report: &mut Report<'_>, source: &str, target: &Value, path: &str) {
+/// Checks where the values of a metric come from, and their target.
+fn check_source(report: &mut Report<'_>, source: &str, parameters: &Value, path: &str) {
+    let (name, target) = (&parameters["name"], &parameters["target"]);
+    if source == "object" {
+        check_reference(report, &parameters["describedObject"], &format!("{path}.describedObject"), false);
+    }
+    match (source, text(name)) {
+        ("resource" | "containerResource", "") => {
+            report.required(format!("{path}.name"), "must specify a resource name");
+        }
+        ("resource", _) => {}
+        ("containerResource", name) => check_container_resource(report, name, &format!("{path}.name")),
+        _ => check_metric_name(report, &parameters["metric"], &format!("{path}.metric")),
+    }
+    if source == "containerResource" {
+        match text(&parameters["container"]) {
+            "" => report.required(format!("{path}.container"), "must specify a container"),
+            _ => report.label(format!("{path}.container"), &parameters["container"]),
+        }
+    }
+    let path = format!("{path}.target");
+    check_target(report, target, &path);
+    let has = |name: &str| !target[name].is_null();
+    let lacking = match source {
+        "object" if !has("value") && !has("averageValue") => Some("must set either a target value or averageValue"),
+        "external" if !has("value") && !has("averageValue") => {
+            Some("must set either a target value for metric or a per-pod target")
+        }
+        "pods" if !has("averageValue") => Some("must specify a positive target averageValue"),
+        _ => None,
+    };
+    if let Some(detail) = lacking {
+        report.required(format!("{path}.averageValue"), detail);
+    }
+    match source {
+        "external" if has("value") && has("averageValue") => {
+            report
+                .forbidden(format!("{path}.value"), "may not set both a target value for metric and a per-pod target");
+        }
+        "resource" | "containerResource" if !has("averageUtilization") && !has("averageValue") => {
+            let detail = "must set either a target raw value or a target utilization";
+            report.required(format!("{path}.averageUtilization"), detail);
+        }
+        "resource" | "containerResource" if has("averageUtilization") && has("averageValue") => {
+            let detail = "may not set both a target raw value and a target utilization";
+            report.forbidden(format!("{path}.averageValue"), detail);
+        }
+        _ => {}
+    }
+}
+
+fn check_metric_name(report: &mut Report<'_>, metric: &Value, path: &str) {
+    match text(&metric["name"]) {
+        "" => report.required(format!("{path}.name"), "must specify a metric name"),
+        _ => report.path_segment(&format!("{path}.name"), &metric["name"]),
+    }
+}
+
+fn check_target(report: &mut Report<'_>, target: &Value, path: &str) {
     const TYPES: [&str; 3] = ["Utilization", "Value", "AverageValue"];
-    let kind = target["type"].as_str().unwrap_or_default();
+    let kind = text(&target["type"]);
     if kind.is_empty() {
         report.required(format!("{path}.type"), "must specify a metric target type");
     }
@@ -139,9 +226,10 @@ fn check_target(report: &mut Report<'_>, source: &str, target: &Value, path: &st
         let detail = "must be either Utilization, Value, or AverageValue";
         report.invalid(format!("{path}.type"), &kind.into(), detail);
     }
-    if source == "resource" && target["averageUtilization"].is_null() && target["averageValue"].is_null() {
-        let detail = "must set either a target raw value or a target utilization";
-        report.required(format!("{path}.averageUtilization"), detail);
+    for name in ["value", "averageValue"] {
+        if quantity_in_nanos(&target[name]).is_some_and(|amount| amount <= 0) {
+            report.invalid(format!("{path}.{name}"), &target[name], "must be positive");
+        }
     }
     if target["averageUtilization"].as_i64().is_some_and(|percent| percent < 1) {
         report.invalid(format!("{path}.averageUtilization"), &target["averageUtilization"], "must be greater than 0");
@@ -153,7 +241,7 @@ pub(super) fn check_disruption_budget(report: &mut Report<'_>) {
     if !spec["minAvailable"].is_null() && !spec["maxUnavailable"].is_null() {
         report.invalid("spec", spec, "minAvailable and maxUnavailable cannot be both set");
     }
-    report.labels("spec.selector.matchLabels", &spec["selector"]["matchLabels"]);
+    report.selector("spec.selector", &spec["selector"]);
     for name in ["minAvailable", "maxUnavailable"] {
         report.count_or_part(&format!("spec.{name}"), &spec[name]);
     }

@@ -1,13 +1,13 @@
 //! Config maps and secrets.
 
 use base64::Engine;
+use homeostat_cel::names::CONFIG_KEY;
 use serde_json::{Map, Value};
 
 use super::report::Report;
 
 /// Bytes of all values of a config map or secret.
 const BYTES_MAX: usize = 1 << 20;
-const KEY_BYTES_MAX: usize = 253;
 
 /// Moves the plain texts of a secret into its data.
 pub(super) fn merge_string_data(secret: &mut Value, _old: Option<&Value>) {
@@ -69,8 +69,11 @@ pub(super) fn check_secret(report: &mut Report<'_>) {
         _ => &[],
     };
     for name in needed {
-        if report.at("/data").get(name).is_none() {
-            report.required(format!("data[{name}]"), "");
+        match report.at("/data").get(name).and_then(Value::as_str) {
+            None => report.required(format!("data[{name}]"), ""),
+            Some("") if *name == "ssh-privatekey" => report.required(format!("data[{name}]"), ""),
+            Some(value) if name.starts_with(".docker") => check_json(report, name, value),
+            Some(_) => {}
         }
     }
     report.immutable("/type");
@@ -91,14 +94,33 @@ fn check_immutable(report: &mut Report<'_>, lists: &[&str]) {
 }
 
 fn check_key(report: &mut Report<'_>, list: &str, name: &str) {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
-    if name.is_empty() || !name.bytes().all(is_plain) {
-        let detail = "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or \
-            'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')";
-        report.invalid(format!("{list}[{name}]"), &name.into(), detail);
-    } else if name == "." || name == ".." {
-        report.invalid(format!("{list}[{name}]"), &name.into(), &format!("must not be '{name}'"));
-    } else if name.len() > KEY_BYTES_MAX {
-        report.invalid(format!("{list}[{name}]"), &name.into(), "must be no more than 253 characters");
-    }
+    report.form(format!("{list}[{name}]"), &name.into(), &CONFIG_KEY);
+}
+
+/// Checks that the value of a key of a secret is an object in JSON. It is not shown.
+fn check_json(report: &mut Report<'_>, name: &str, value: &str) {
+    // As Go decodes it, which skips the ends of lines.
+    let value: String = value.chars().filter(|c| !matches!(c, '\r' | '\n')).collect();
+    let bytes = base64::engine::general_purpose::STANDARD.decode(value).unwrap_or_default();
+    let detail = match serde_json::from_slice::<Value>(&bytes) {
+        Ok(Value::Object(_) | Value::Null) => return,
+        Ok(other) => {
+            let found = match other {
+                Value::Array(_) => "array",
+                Value::Bool(_) => "bool",
+                Value::Number(_) => "number",
+                _ => "string",
+            };
+            format!("json: cannot unmarshal {found} into Go value of type map[string]interface {{}}")
+        }
+        Err(error) if error.is_eof() => "unexpected end of JSON input".to_owned(),
+        // The first byte alone is safe to name.
+        Err(_) => match bytes.first() {
+            Some(first) if !b"{[\"-0123456789tfn".contains(first) => {
+                format!("invalid character {:?} looking for beginning of value", char::from(*first))
+            }
+            _ => "invalid character".to_owned(),
+        },
+    };
+    report.invalid(format!("data[{name}]"), &"<secret contents redacted>".into(), &detail);
 }

@@ -1,7 +1,7 @@
 //! The kinds of dynamic resource allocation: classes of devices, claims and their templates. Slices have a module of
 //! their own.
 //!
-//! An expression in CEL is checked as far as that needs no compiler. The status of a claim is not checked.
+//! The cost of an expression in CEL is not checked, and neither is the status of a claim.
 //!
 //! Source: `pkg/apis/resource/validation`, `pkg/apis/resource/v1/defaults.go` and `pkg/registry/resource` of
 //! Kubernetes.
@@ -10,11 +10,13 @@ pub(super) mod slices;
 
 use std::collections::BTreeSet;
 
+use homeostat_cel::names::DNS_1123_LABEL;
 use serde_json::{Map, Value};
 
 use super::defaults::{default, object_at};
-use super::names::{QUALIFIED, is_label, is_label_value, is_qualified};
+use super::expressions::check_selector;
 use super::report::{Report, items, text};
+use super::resource_names::is_extended;
 
 /// Most items of the lists of a class and of a claim.
 const SELECTORS_MAX: usize = 32;
@@ -89,17 +91,9 @@ pub(super) fn check_class(report: &mut Report<'_>) {
         check_config(report, config, &path, is_stored);
     }
     let name = &spec["extendedResourceName"];
-    if !name.is_null() && !is_extended_resource(text(name)) {
+    if !name.is_null() && !is_extended(text(name)) {
         report.invalid("spec.extendedResourceName", name, "must be a valid extended resource name");
     }
-}
-
-/// Returns whether a resource has the domain of its maker, and can be in a quota.
-fn is_extended_resource(name: &str) -> bool {
-    name.contains('/')
-        && !name.contains("kubernetes.io/")
-        && !name.starts_with("requests.")
-        && is_qualified(&format!("requests.{name}"))
 }
 
 /// Checks a claim. A change of it is an error whatever it is, so that only a new claim is checked further.
@@ -123,9 +117,7 @@ fn check_metadata(report: &mut Report<'_>, pointer: &str, path: &str) {
     let mut bytes = 0;
     for (name, value) in metadata["annotations"].as_object().into_iter().flatten() {
         bytes += name.len() + text(value).len();
-        if !is_qualified(&name.to_lowercase()) {
-            report.invalid(format!("{path}.annotations"), &name.as_str().into(), QUALIFIED);
-        }
+        report.qualified_in_any_case(&format!("{path}.annotations"), &name.as_str().into());
     }
     if bytes > ANNOTATIONS_BYTES_MAX {
         report.too_long(format!("{path}.annotations"), ANNOTATIONS_BYTES_MAX);
@@ -154,7 +146,11 @@ fn check_devices(report: &mut Report<'_>, pointer: &str, path: &str) {
         let name = ["matchAttribute", "distinctAttribute"].into_iter().find(|name| constraint[*name].is_string());
         match name {
             Some(name) => check_full_name(report, text(&constraint[name]), &format!("{path}.{name}")),
-            None => report.required(path, "exactly one of \"matchAttribute\" or \"distinctAttribute\" is required"),
+            None => report.required(
+                path,
+                // As there, also if none is set.
+                "exactly one of \"matchAttribute\" or \"distinctAttribute\" is required, but multiple fields are set",
+            ),
         }
     }
     for (path, config) in report.at_most(&format!("{path}.config"), &devices["config"], CONFIGS_MAX) {
@@ -208,21 +204,15 @@ fn check_demand(report: &mut Report<'_>, demand: &Value, path: &str) {
 fn check_selectors(report: &mut Report<'_>, selectors: &Value, path: &str) {
     for (path, selector) in report.at_most(path, selectors, SELECTORS_MAX) {
         if selector["cel"].is_object() {
-            check_expression(report, &selector["cel"]["expression"], &format!("{path}.cel.expression"));
+            let (expression, path) = (&selector["cel"]["expression"], format!("{path}.cel.expression"));
+            if text(expression).len() > EXPRESSION_BYTES_MAX {
+                report.too_long(path, EXPRESSION_BYTES_MAX);
+            } else {
+                check_selector(report, expression, &path);
+            }
         } else {
             report.required(format!("{path}.cel"), "");
         }
-    }
-}
-
-/// Checks an expression in CEL: a single word is no condition, unless it is a constant.
-fn check_expression(report: &mut Report<'_>, expression: &Value, path: &str) {
-    let word = text(expression).trim();
-    let is_word = word.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
-    if text(expression).len() > EXPRESSION_BYTES_MAX {
-        report.too_long(path, EXPRESSION_BYTES_MAX);
-    } else if is_word && !matches!(word, "true" | "false") {
-        report.invalid(path, &text(expression).into(), "must evaluate to bool or the unknown type");
     }
 }
 
@@ -237,7 +227,7 @@ fn check_tolerations(report: &mut Report<'_>, tolerations: &Value, path: &str) {
             "Exists" if !text(value).is_empty() => {
                 report.invalid(format!("{path}.value"), value, "must be empty for operator `Exists`");
             }
-            "Equal" => check_label_value(report, value, format!("{path}.value")),
+            "Equal" => report.label_value(format!("{path}.value"), value),
             "Exists" => {}
             "" => report.required(format!("{path}.operator"), ""),
             _ => report.unsupported(format!("{path}.operator"), operator, &["Equal", "Exists"]),
@@ -245,12 +235,6 @@ fn check_tolerations(report: &mut Report<'_>, tolerations: &Value, path: &str) {
         if !text(&toleration["effect"]).is_empty() {
             check_effect(report, &toleration["effect"], format!("{path}.effect"));
         }
-    }
-}
-
-fn check_label_value(report: &mut Report<'_>, value: &Value, path: String) {
-    if !is_label_value(text(value)) {
-        report.invalid(path, value, "is no value of a label");
     }
 }
 
@@ -265,6 +249,12 @@ fn check_effect(report: &mut Report<'_>, effect: &Value, path: String) {
 /// Checks that a list names requests of a claim.
 fn check_references(report: &mut Report<'_>, names: &Value, path: &str, requests: &[Value]) {
     let names = report.at_most(path, names, REQUESTS_MAX);
+    for (path, name) in &names {
+        let mut steps = text(name).split('/');
+        for step in steps.by_ref().take(2).filter(|_| text(name).split('/').count() <= 2) {
+            report.label(path.clone(), &step.into());
+        }
+    }
     for (path, name) in names.iter().filter(|(_, name)| !is_reference(text(name), requests)) {
         let detail = "must be the name of a request in the claim or the name of a request and a subrequest separated \
             by '/'";
@@ -278,7 +268,7 @@ fn is_reference(name: &str, requests: &[Value]) -> bool {
     let (name, alternative) = name.split_once('/').map_or((name, None), |(name, rest)| (name, Some(rest)));
     let Some(request) = requests.iter().rfind(|request| text(&request["name"]) == name) else { return false };
     let has = |wanted: &str| items(&request["firstAvailable"]).iter().any(|known| text(&known["name"]) == wanted);
-    is_label(name) && alternative.is_none_or(|wanted| is_label(wanted) && has(wanted))
+    DNS_1123_LABEL.fits(name) && alternative.is_none_or(|wanted| DNS_1123_LABEL.fits(wanted) && has(wanted))
 }
 
 /// Checks the configuration of devices for one driver. The parameters of one that is stored may be longer.

@@ -3,7 +3,6 @@
 use homeostat_store::schema::Violation;
 use serde_json::Value;
 
-use super::names::is_qualified;
 use super::report::Report;
 
 /// Most bytes of the instance, the action and the reason of an event, and of its message. Source: Kubernetes.
@@ -28,9 +27,7 @@ pub(super) fn check(report: &mut Report<'_>) {
     if program.is_empty() {
         report.required("reportingComponent", "");
     }
-    if !is_qualified(&program) {
-        report.qualified("reportingComponent".to_owned(), &program.into());
-    }
+    report.qualified("reportingComponent", &program.into());
     for name in ["reportingInstance", "action", "reason"] {
         let value = text(name);
         if value.is_empty() {

@@ -3,6 +3,7 @@
 //! Source: `pkg/apis/flowcontrol/validation`, `pkg/apis/flowcontrol/v1/defaults.go` and, for the mandatory resources,
 //! `k8s.io/apiserver/pkg/apis/flowcontrol/bootstrap`.
 
+use homeostat_cel::names::DNS_1123_LABEL;
 use serde_json::{Map, Value, json};
 
 use super::defaults::object_at;
@@ -49,7 +50,8 @@ pub(super) fn check_schema(report: &mut Report<'_>) {
     check_precedence(report, &spec["matchingPrecedence"], name);
     let method = &spec["distinguisherMethod"];
     if method.is_object() && !matches!(text(&method["type"]), "ByNamespace" | "ByUser") {
-        report.unsupported("spec.distinguisherMethod.type", &method["type"], &["ByNamespace", "ByUser"]);
+        // As there, with the whole method.
+        report.unsupported("spec.distinguisherMethod.type", method, &["ByNamespace", "ByUser"]);
     }
     let (path, level) = ("spec.priorityLevelConfiguration.name", &spec["priorityLevelConfiguration"]["name"]);
     match text(level) {
@@ -182,7 +184,10 @@ fn check_resource_rule(report: &mut Report<'_>, rule: &Value, path: &str) {
     let lacking = "resource rules that are not cluster scoped must supply at least one namespace";
     if check_members(report, namespaces, &path, lacking, "namespaces") {
         for (at, namespace) in items(namespaces).iter().enumerate() {
-            report.label(format!("{path}[{at}]"), namespace);
+            for fault in DNS_1123_LABEL.faults(text(namespace)) {
+                let detail = format!("each member of this list must be '*' or a DNS-1123 label; {fault}");
+                report.invalid(format!("{path}[{at}]"), namespace, &detail);
+            }
         }
     }
 }
@@ -232,14 +237,14 @@ pub(super) fn check_level(report: &mut Report<'_>) {
             if limited.is_object() {
                 report.forbidden("spec.limited", "must be nil if the type is not Limited");
             }
-            check_shares(report, exempt, "/spec/exempt", "spec.exempt");
+            check_shares(report, exempt, "spec.exempt");
         }
         "Limited" => {
             if exempt.is_object() {
                 report.forbidden("spec.exempt", "must be nil if the type is Limited");
             }
             if limited.is_object() {
-                check_shares(report, limited, "/spec/limited", "spec.limited");
+                check_shares(report, limited, "spec.limited");
                 check_response(report, &limited["limitResponse"]);
             } else {
                 report.required("spec.limited", "must not be empty when type is Limited");
@@ -273,8 +278,13 @@ fn check_mandatory_level(report: &mut Report<'_>, name: &str, spec: &Value) {
 }
 
 /// Checks the share of a level in the time of the server, and what it lends and borrows.
-fn check_shares(report: &mut Report<'_>, shares: &Value, pointer: &str, path: &str) {
-    report.not_negative(pointer, &["nominalConcurrencyShares", "borrowingLimitPercent"]);
+fn check_shares(report: &mut Report<'_>, shares: &Value, path: &str) {
+    for (name, condition) in [("nominalConcurrencyShares", ""), ("borrowingLimitPercent", "if specified, ")] {
+        if shares[name].as_i64().is_some_and(|number| number < 0) {
+            let detail = format!("{condition}must be a non-negative integer");
+            report.invalid(format!("{path}.{name}"), &shares[name], &detail);
+        }
+    }
     let lendable = &shares["lendablePercent"];
     if lendable.as_i64().is_some_and(|percent| !(0..=100).contains(&percent)) {
         report.invalid(format!("{path}.lendablePercent"), lendable, "must be between 0 and 100, inclusive");

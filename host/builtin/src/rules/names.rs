@@ -2,75 +2,19 @@
 //!
 //! Source: `k8s.io/apimachinery/pkg/util/validation`.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
+use homeostat_cel::names::{DNS_1123_LABEL, DNS_1123_SUBDOMAIN, LABEL_VALUE, NameForm, qualified_faults};
 use serde_json::Value;
 
-use super::report::Report;
+use super::report::{Report, items, text};
 
 pub(super) const PORT: &str = "must be between 1 and 65535, inclusive";
 
-pub(super) const VERSION: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic \
-character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is \
-'[a-z]([-a-z0-9]*[a-z0-9])?')";
+pub(super) const NO_ADDRESS: &str = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
+pub(super) const NO_NETWORK: &str = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
 
-pub(super) const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', \
-and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is \
-'[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
-
-const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and \
-must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is \
-'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
-
-pub(super) const QUALIFIED: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an \
-alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is \
-'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
-
-const LABEL_VALUE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and \
-must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation \
-is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
-
-const LABEL_BYTES_MAX: usize = 63;
 const PORT_NAME_BYTES_MAX: usize = 15;
-const SUBDOMAIN_BYTES_MAX: usize = 253;
-
-fn ends_are(text: &str, is_plain: fn(u8) -> bool) -> bool {
-    let bytes = text.as_bytes();
-    bytes.first().is_some_and(|first| is_plain(*first)) && bytes.last().is_some_and(|last| is_plain(*last))
-}
-
-/// Returns whether a text is a label of DNS.
-pub(super) fn is_label(text: &str) -> bool {
-    let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-    text.len() <= LABEL_BYTES_MAX && ends_are(text, is_plain) && text.bytes().all(|byte| is_plain(byte) || byte == b'-')
-}
-
-/// Returns whether a text is the version of a group, as `v1`: a label that begins with a letter.
-pub(super) fn is_version(text: &str) -> bool {
-    is_label(text) && text.starts_with(|first: char| first.is_ascii_lowercase())
-}
-
-/// Returns whether a text is a domain name.
-pub(super) fn is_subdomain(text: &str) -> bool {
-    let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-    let is_part = |part: &str| ends_are(part, is_plain) && part.bytes().all(|byte| is_plain(byte) || byte == b'-');
-    text.len() <= SUBDOMAIN_BYTES_MAX && text.split('.').all(is_part)
-}
-
-/// Returns whether a text is a name with an optional domain before it, as the key of a label.
-pub(super) fn is_qualified(text: &str) -> bool {
-    let (domain, name) = text.split_once('/').map_or((None, text), |(domain, name)| (Some(domain), name));
-    domain.is_none_or(is_subdomain) && !name.is_empty() && is_label_value(name)
-}
-
-/// Returns whether a text is the value of a label.
-pub(super) fn is_label_value(text: &str) -> bool {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric();
-    text.is_empty()
-        || (text.len() <= LABEL_BYTES_MAX
-            && ends_are(text, is_plain)
-            && text.bytes().all(|byte| is_plain(byte) || matches!(byte, b'-' | b'_' | b'.')))
-}
 
 /// Returns whether a text is the name of a port.
 pub(super) fn is_port_name(text: &str) -> bool {
@@ -79,7 +23,8 @@ pub(super) fn is_port_name(text: &str) -> bool {
         && text.bytes().all(|byte| is_plain(byte) || byte == b'-')
         && text.bytes().any(|byte| byte.is_ascii_lowercase())
         && !text.contains("--")
-        && ends_are(text, is_plain)
+        && !text.starts_with('-')
+        && !text.ends_with('-')
 }
 
 /// Returns whether a text is a network, as `10.0.0.0/8`.
@@ -90,28 +35,70 @@ pub(super) fn is_network(text: &str) -> bool {
     bits.parse::<u8>().is_ok_and(|bits| bits <= bits_max)
 }
 
+/// Returns whether a text is an IPv4 address but for zeros before its numbers.
+fn has_leading_zeros(text: &str) -> bool {
+    let plain = |number: &str| match number.trim_start_matches('0') {
+        "" if !number.is_empty() => "0".to_owned(),
+        plain => plain.to_owned(),
+    };
+    text.split('.').map(plain).collect::<Vec<_>>().join(".").parse::<Ipv4Addr>().is_ok()
+}
+
 impl Report<'_> {
+    /// Checks that a text has a form.
+    pub(super) fn form(&mut self, path: impl Into<String>, value: &Value, form: &NameForm) {
+        self.faults(path, value, form.faults(text(value)));
+    }
+
+    /// Adds the faults of a value.
+    pub(super) fn faults(&mut self, path: impl Into<String>, value: &Value, faults: Vec<String>) {
+        let path = path.into();
+        faults.iter().for_each(|fault| self.invalid(path.clone(), value, fault));
+    }
+
     /// Checks a label of DNS.
     pub(super) fn label(&mut self, path: String, value: &Value) {
-        if !value.as_str().is_some_and(is_label) {
-            self.invalid(path, value, LABEL);
-        }
+        self.form(path, value, &DNS_1123_LABEL);
     }
 
     /// Checks a domain name.
     pub(super) fn subdomain(&mut self, path: String, value: &Value) {
-        if !value.as_str().is_some_and(is_subdomain) {
-            self.invalid(path, value, SUBDOMAIN);
+        self.form(path, value, &DNS_1123_SUBDOMAIN);
+    }
+
+    /// Checks the value of a label, whose faults are one.
+    pub(super) fn label_value(&mut self, path: String, value: &Value) {
+        let faults = LABEL_VALUE.faults(text(value));
+        if !faults.is_empty() {
+            self.invalid(path, value, &faults.join(";"));
+        }
+    }
+
+    /// Checks a domain, a slash and a path. An empty text is missing.
+    pub(super) fn domain_prefixed_path(&mut self, path: &str, value: &Value) {
+        let name = text(value);
+        if name.is_empty() {
+            return self.required(path, "");
+        }
+        let Some((domain, rest)) = name.split_once('/').filter(|(domain, rest)| !domain.is_empty() && !rest.is_empty())
+        else {
+            return self.invalid(path, value, "must be a domain-prefixed path (such as \"acme.io/foo\")");
+        };
+        self.subdomain(path.to_owned(), &domain.into());
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/-._~%!$&'()*+,;=:".contains(&byte);
+        if !rest.bytes().all(is_plain) {
+            let detail = "Invalid path (regex used for validation is '[A-Za-z0-9/\\-._~%!$&'()*+,;=:]+')";
+            self.invalid(path, &rest.into(), detail);
         }
     }
 
     /// Checks the name of a driver, in any case. An empty one is no matter of this check.
     pub(super) fn driver_name(&mut self, path: &str, name: &str) {
-        if name.len() > LABEL_BYTES_MAX {
-            self.too_long(path, LABEL_BYTES_MAX);
+        if name.len() > DNS_1123_LABEL.length_max {
+            self.too_long(path, DNS_1123_LABEL.length_max);
         }
         if !name.is_empty() {
-            self.subdomain(path.to_owned(), &name.to_ascii_lowercase().into());
+            self.faults(path, &name.into(), DNS_1123_SUBDOMAIN.faults(&name.to_ascii_lowercase()));
         }
     }
 
@@ -127,37 +114,56 @@ impl Report<'_> {
     }
 
     /// Checks the key of a label or taint.
-    pub(super) fn qualified(&mut self, path: String, value: &Value) {
-        if !value.as_str().is_some_and(is_qualified) {
-            if value == "" {
-                self.invalid(path.clone(), value, "name part must be non-empty");
-            }
-            self.invalid(path, value, QUALIFIED);
+    pub(super) fn qualified(&mut self, path: impl Into<String>, value: &Value) {
+        self.faults(path, value, qualified_faults(text(value)));
+    }
+
+    /// Checks a name as the key of a label, in any case.
+    pub(super) fn qualified_in_any_case(&mut self, path: &str, value: &Value) {
+        self.faults(path, value, qualified_faults(&text(value).to_lowercase()));
+    }
+
+    /// Checks the names of annotations.
+    pub(super) fn annotation_names(&mut self, path: &str, annotations: &Value) {
+        for (name, _) in annotations.as_object().into_iter().flatten() {
+            self.qualified_in_any_case(path, &name.as_str().into());
         }
     }
 
     /// Checks labels, or a selector by labels.
     pub(super) fn labels(&mut self, path: &str, labels: &Value) {
         for (name, value) in labels.as_object().into_iter().flatten() {
-            if !is_qualified(name) {
-                self.invalid(path, &name.as_str().into(), QUALIFIED);
-            }
-            if !value.as_str().is_some_and(is_label_value) {
-                self.invalid(path, value, LABEL_VALUE);
-            }
+            self.qualified(path, &name.as_str().into());
+            self.form(path, value, &LABEL_VALUE);
+        }
+    }
+
+    /// Checks values of labels.
+    pub(super) fn label_values(&mut self, path: &str, values: &[Value]) {
+        for (at, value) in values.iter().enumerate() {
+            self.form(format!("{path}[{at}]"), value, &LABEL_VALUE);
         }
     }
 
     /// Checks a label selector. Nothing selects nothing, and is valid.
     pub(super) fn selector(&mut self, path: &str, selector: &Value) {
+        self.selector_with(path, selector, true);
+    }
+
+    /// Checks a label selector, and the values of its requirements if `checks_values`.
+    pub(super) fn selector_with(&mut self, path: &str, selector: &Value, checks_values: bool) {
         self.labels(&format!("{path}.matchLabels"), &selector["matchLabels"]);
-        for (at, requirement) in selector["matchExpressions"].as_array().into_iter().flatten().enumerate() {
-            self.selector_requirement(&format!("{path}.matchExpressions[{at}]"), requirement);
+        for (at, requirement) in items(&selector["matchExpressions"]).iter().enumerate() {
+            let path = format!("{path}.matchExpressions[{at}]");
+            self.selector_requirement(&path, requirement);
+            if checks_values {
+                self.label_values(&format!("{path}.values"), items(&requirement["values"]));
+            }
         }
     }
 
     fn selector_requirement(&mut self, path: &str, requirement: &Value) {
-        let values = requirement["values"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let values = items(&requirement["values"]);
         match requirement["operator"].as_str().unwrap_or_default() {
             "In" | "NotIn" if values.is_empty() => {
                 self.required(format!("{path}.values"), "must be specified when `operator` is 'In' or 'NotIn'");
@@ -169,13 +175,19 @@ impl Report<'_> {
             "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
             other => self.invalid(format!("{path}.operator"), &other.into(), "not a valid selector operator"),
         }
-        let key = requirement["key"].as_str().unwrap_or_default();
-        if !is_qualified(key) {
-            self.invalid(format!("{path}.key"), &key.into(), QUALIFIED);
-        }
-        for (at, value) in values.iter().enumerate() {
-            if !value.as_str().is_some_and(is_label_value) {
-                self.invalid(format!("{path}.values[{at}]"), value, LABEL_VALUE);
+        self.qualified(format!("{path}.key"), &text(&requirement["key"]).into());
+    }
+
+    /// Checks an IP address of a field that Kubernetes also takes in other than its canonical form.
+    pub(super) fn legacy_ip(&mut self, path: String, value: &Value) {
+        match text(value).parse::<IpAddr>() {
+            Ok(IpAddr::V6(address)) if address.to_ipv4_mapped().is_some() => {
+                self.invalid(path, value, "must not be an IPv4-mapped IPv6 address");
+            }
+            Ok(_) => {}
+            Err(_) if has_leading_zeros(text(value)) => self.invalid(path, value, "must not have leading 0s"),
+            Err(_) => {
+                self.invalid(path, value, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)");
             }
         }
     }

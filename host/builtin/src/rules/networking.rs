@@ -1,15 +1,18 @@
-//! Ingresses, network policies, endpoints and their slices.
+//! Ingresses with their classes, network policies, and addresses of services.
 
 use std::net::IpAddr;
 
 use serde_json::{Value, json};
 
 use super::defaults::{default, object_at};
-use super::names::is_network;
-use super::report::Report;
+use super::names::{NO_NETWORK, is_network};
+use super::report::{Report, items, text};
 
 /// Most bytes of the name of a controller of a class.
 const CONTROLLER_BYTES_MAX: usize = 250;
+
+/// The protocols of ports.
+const PROTOCOLS: [&str; 3] = ["TCP", "UDP", "SCTP"];
 
 pub(super) fn network_policy_defaults(policy: &mut Value, _old: Option<&Value>) {
     let Some(spec) = object_at(policy, "/spec") else { return };
@@ -19,18 +22,41 @@ pub(super) fn network_policy_defaults(policy: &mut Value, _old: Option<&Value>) 
 }
 
 pub(super) fn check_network_policy(report: &mut Report<'_>) {
+    check_policy_types(report);
     report.selector("spec.podSelector", report.at("/spec/podSelector"));
     for (list, peers) in [("ingress", "from"), ("egress", "to")] {
         for (at, rule) in report.at(&format!("/spec/{list}")).as_array().into_iter().flatten().enumerate() {
             let path = format!("spec.{list}[{at}]");
             for (at, port) in rule["ports"].as_array().into_iter().flatten().enumerate() {
-                if !port["port"].is_null() {
-                    report.port_or_name(format!("{path}.ports[{at}].port"), &port["port"]);
-                }
+                check_policy_port(report, port, &format!("{path}.ports[{at}]"));
             }
             for (at, peer) in rule[peers].as_array().into_iter().flatten().enumerate() {
                 check_peer(report, peer, &format!("{path}.{peers}[{at}]"));
             }
+        }
+    }
+}
+
+/// Checks a port of a policy, or a range of ports.
+fn check_policy_port(report: &mut Report<'_>, port: &Value, path: &str) {
+    if !PROTOCOLS.contains(&text(&port["protocol"])) {
+        report.unsupported(format!("{path}.protocol"), &port["protocol"], &PROTOCOLS);
+    }
+    let (first, last, end) = (&port["port"], &port["endPort"], format!("{path}.endPort"));
+    if !first.is_null() {
+        report.port_or_name(format!("{path}.port"), first);
+    }
+    if last.is_null() {
+        return;
+    }
+    match first {
+        Value::Null => report.invalid(end, last, "may not be specified when `port` is not specified"),
+        Value::String(_) => report.invalid(end, last, "may not be specified when `port` is non-numeric"),
+        _ => {
+            if last.as_i64() < first.as_i64() {
+                report.invalid(end.clone(), first, "must be greater than or equal to `port`");
+            }
+            report.port(end, last);
         }
     }
 }
@@ -50,16 +76,23 @@ fn check_peer(report: &mut Report<'_>, peer: &Value, path: &str) {
         report.forbidden(path, "may not specify both ipBlock and another peer");
     }
     let block = &peer["ipBlock"];
-    let detail = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
     match block["cidr"].as_str().unwrap_or_default() {
         "" => report.required(format!("{path}.ipBlock.cidr"), ""),
-        text if !is_network(text) => report.invalid(format!("{path}.ipBlock.cidr"), &block["cidr"], detail),
+        cidr if !is_network(cidr) => report.invalid(format!("{path}.ipBlock.cidr"), &block["cidr"], NO_NETWORK),
         _ => {}
     }
     for (at, range) in block["except"].as_array().into_iter().flatten().enumerate() {
         if !range.as_str().is_some_and(is_network) {
-            report.invalid(format!("{path}.ipBlock.except[{at}]"), range, detail);
+            report.invalid(format!("{path}.ipBlock.except[{at}]"), range, NO_NETWORK);
         }
+    }
+}
+
+/// Checks how many directions of traffic a policy is for.
+fn check_policy_types(report: &mut Report<'_>) {
+    let types = report.at("/spec/policyTypes");
+    if items(types).len() > 2 {
+        report.invalid("spec.policyTypes", types, "may not specify more than two policyTypes");
     }
 }
 
@@ -154,99 +187,14 @@ fn check_backend(report: &mut Report<'_>, backend: &Value, path: &str) {
     }
 }
 
-pub(super) fn check_endpoints(report: &mut Report<'_>) {
-    for (at, subset) in report.at("/subsets").as_array().into_iter().flatten().enumerate() {
-        let path = format!("subsets[{at}]");
-        let is_empty = |name: &str| subset[name].as_array().is_none_or(Vec::is_empty);
-        if is_empty("addresses") && is_empty("notReadyAddresses") {
-            report.required(path.clone(), "must specify `addresses` or `notReadyAddresses`");
-        }
-        for list in ["addresses", "notReadyAddresses"] {
-            for (at, address) in subset[list].as_array().into_iter().flatten().enumerate() {
-                check_address(report, &address["ip"], format!("{path}.{list}[{at}].ip"), true);
-            }
-        }
-        let ports: Vec<&Value> = subset["ports"].as_array().into_iter().flatten().collect();
-        for (at, port) in ports.iter().enumerate() {
-            let path = format!("{path}.ports[{at}]");
-            let name = &port["name"];
-            if name.as_str().is_some_and(|name| !name.is_empty()) {
-                report.label(format!("{path}.name"), name);
-            } else if ports.len() > 1 {
-                report.required(format!("{path}.name"), "");
-            }
-            report.port(format!("{path}.port"), &port["port"]);
-        }
-    }
-}
-
-/// Checks an address. Kubernetes reports those of endpoints twice.
-fn check_address(report: &mut Report<'_>, address: &Value, path: String, twice: bool) {
-    if address.as_str().is_none_or(|address| address.parse::<IpAddr>().is_err()) {
-        let detail = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
-        if twice {
-            report.invalid(path.clone(), &address.as_str().unwrap_or_default().into(), detail);
-        }
-        report.invalid(path, &address.as_str().unwrap_or_default().into(), detail);
-    }
-}
-
-pub(super) fn check_endpoint_slice(report: &mut Report<'_>) {
-    let kind = report.at("/addressType");
-    for (at, endpoint) in report.at("/endpoints").as_array().into_iter().flatten().enumerate() {
-        let path = format!("endpoints[{at}].addresses");
-        let addresses = endpoint["addresses"].as_array();
-        if addresses.is_none_or(Vec::is_empty) {
-            report.required(path.clone(), "must contain at least 1 address");
-        }
-        for (at, address) in addresses.into_iter().flatten().enumerate() {
-            let path = format!("{path}[{at}]");
-            match kind.as_str().unwrap_or_default() {
-                "IPv4" | "IPv6" => check_address(report, address, path, false),
-                "FQDN" => report.subdomain(path, address),
-                _ => {}
-            }
-        }
-    }
-    let mut names = std::collections::BTreeSet::new();
-    for (at, port) in report.at("/ports").as_array().into_iter().flatten().enumerate() {
-        let name = port["name"].as_str().unwrap_or_default();
-        if !names.insert(name) {
-            report.duplicate(format!("ports[{at}].name"), &name.into());
-        }
-        if port["name"].as_str().is_some_and(|name| !name.is_empty()) {
-            report.label(format!("ports[{at}].name"), &port["name"]);
-        }
-    }
-    report.immutable("/addressType");
-}
-
 pub(super) fn check_ingress_class(report: &mut Report<'_>) {
     let spec = report.at("/spec");
-    check_controller(report, &spec["controller"]);
+    if text(&spec["controller"]).len() > CONTROLLER_BYTES_MAX {
+        report.too_long("spec.controller", CONTROLLER_BYTES_MAX);
+    }
+    report.domain_prefixed_path("spec.controller", &spec["controller"]);
     check_class_parameters(report, &spec["parameters"]);
     report.immutable("/spec/controller");
-}
-
-/// Checks the name of a controller: a domain, a slash and a path.
-fn check_controller(report: &mut Report<'_>, controller: &Value) {
-    let (path, name) = ("spec.controller", controller.as_str().unwrap_or_default());
-    if name.is_empty() {
-        return report.required(path, "");
-    }
-    if name.len() > CONTROLLER_BYTES_MAX {
-        report.too_long(path, CONTROLLER_BYTES_MAX);
-    }
-    match name.split_once('/').filter(|(domain, rest)| !domain.is_empty() && !rest.is_empty()) {
-        None => report.invalid(path, controller, "must be a domain-prefixed path (such as \"acme.io/foo\")"),
-        Some((domain, rest)) => {
-            report.subdomain(path.to_owned(), &domain.into());
-            let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/-._~%!$&'()*+,;=:".contains(&byte);
-            if !rest.bytes().all(is_plain) {
-                report.invalid(path, &rest.into(), "Invalid path");
-            }
-        }
-    }
 }
 
 /// Checks the reference to the parameters of a class.
@@ -320,8 +268,8 @@ fn check_networks(report: &mut Report<'_>, cidrs: &[Value]) {
         _ => {}
     }
     for (at, cidr) in cidrs.iter().enumerate() {
-        if !cidr.as_str().is_some_and(is_canonical_network) {
-            report.invalid(format!("{path}[{at}]"), cidr, "must be a valid CIDR value");
+        if let Some(fault) = fault_of_network(text(cidr)) {
+            report.invalid(format!("{path}[{at}]"), cidr, &fault);
         }
     }
     let is_wide = |cidr: &Value| cidr.as_str().map(|text| text.contains(':'));
@@ -334,15 +282,21 @@ fn check_networks(report: &mut Report<'_>, cidrs: &[Value]) {
     }
 }
 
-/// Returns whether a text is a network in its shortest form, whose address has no bits beyond its prefix.
-fn is_canonical_network(text: &str) -> bool {
-    let Some((address, bits)) = text.split_once('/') else { return false };
-    let (Ok(number), Ok(length)) = (address.parse::<IpAddr>(), bits.parse::<u32>()) else { return false };
-    let has_no_more = match number {
-        IpAddr::V4(number) => length <= 32 && number.to_bits().checked_shl(length).unwrap_or(0) == 0,
-        IpAddr::V6(number) => length <= 128 && number.to_bits().checked_shl(length).unwrap_or(0) == 0,
+/// Returns why a text is no network in its shortest form, whose address has no bits beyond its prefix.
+fn fault_of_network(network: &str) -> Option<String> {
+    let valid = network.split_once('/').filter(|_| is_network(network));
+    let parsed = valid.and_then(|(address, bits)| Some((address.parse().ok()?, bits.parse().ok()?)));
+    let Some((address, length)) = parsed else { return Some(NO_NETWORK.to_owned()) };
+    let has_more = match address {
+        IpAddr::V4(number) => number.to_bits().checked_shl(length).is_some_and(|bits| bits != 0),
+        IpAddr::V6(number) => number.to_bits().checked_shl(length).is_some_and(|bits| bits != 0),
     };
-    has_no_more && number.to_string() == address && length.to_string() == bits
+    let canonical = format!("{address}/{length}");
+    if has_more {
+        Some("must not have bits set beyond the prefix length".to_owned())
+    } else {
+        (canonical != network).then(|| format!("must be in canonical form ({canonical:?})"))
+    }
 }
 
 #[cfg(test)]

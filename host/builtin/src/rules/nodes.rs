@@ -4,13 +4,17 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::names::{is_label_value, is_network};
+use super::names::{NO_NETWORK, is_network};
 use super::report::Report;
 
 /// Sets the defaults of a node. A new one is not ready.
 pub(super) fn node_defaults(node: &mut Value, old: Option<&Value>) {
     let fields = node.as_object_mut().map(|fields| fields.entry("spec").or_insert_with(|| json!({})));
     let Some(spec) = fields.and_then(Value::as_object_mut) else { return };
+    if !old.is_some_and(|old| old["spec"]["configSource"].is_object()) {
+        // No kubelet reads it any more.
+        spec.remove("configSource");
+    }
     // The first range has an old and a new field, which are always the same.
     match (spec.get("podCIDR").cloned(), spec.get("podCIDRs").and_then(|ranges| ranges.get(0)).cloned()) {
         (Some(range), first) if first.as_ref() != Some(&range) => {
@@ -32,8 +36,7 @@ pub(super) fn node_defaults(node: &mut Value, old: Option<&Value>) {
 pub(super) fn check_node(report: &mut Report<'_>) {
     for (at, range) in report.at("/spec/podCIDRs").as_array().into_iter().flatten().enumerate() {
         if !range.as_str().is_some_and(is_network) {
-            let detail = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
-            report.invalid(format!("spec.podCIDRs[{at}]"), range, detail);
+            report.invalid(format!("spec.podCIDRs[{at}]"), range, NO_NETWORK);
         }
     }
     let ranges = report.at("/spec/podCIDRs");
@@ -58,9 +61,7 @@ pub(super) fn check_node(report: &mut Report<'_>) {
         let path = format!("metadata.taints[{at}]");
         let text = |name: &str| taint[name].as_str().unwrap_or_default();
         report.qualified(format!("{path}.key"), &text("key").into());
-        if !is_label_value(text("value")) {
-            report.invalid(format!("{path}.value"), &taint["value"], "is no value of a label");
-        }
+        report.label_value(format!("{path}.value"), &taint["value"]);
         match text("effect") {
             "" => report.required(format!("{path}.effect"), ""),
             "NoSchedule" | "PreferNoSchedule" | "NoExecute" => {}
@@ -70,7 +71,7 @@ pub(super) fn check_node(report: &mut Report<'_>) {
             }
         }
         if !known.insert((text("effect"), text("key"))) {
-            report.duplicate(path, taint);
+            report.duplicate_with(path, taint, "taints must be unique by key and effect pair");
         }
     }
 }

@@ -1,13 +1,10 @@
 //! The rules of kinds with few rules.
 
 use homeostat_store::Subresource;
-use homeostat_store::schema::quantity_in_nanos;
 use serde_json::{Value, json};
 
-use super::containers;
-use super::defaults::{default, default_text, object_at};
-use super::names::is_qualified;
-use super::report::Report;
+use super::defaults::{default_text, object_at};
+use super::report::{Report, items};
 
 /// Longest value of a label. Source: Kubernetes.
 const LABEL_BYTES_MAX: usize = 63;
@@ -47,22 +44,6 @@ pub(super) fn confine_namespace(namespace: &mut Value, old: &Value, subresource:
     }
 }
 
-pub(super) fn limit_range_defaults(range: &mut Value, _old: Option<&Value>) {
-    for item in range.pointer_mut("/spec/limits").and_then(Value::as_array_mut).into_iter().flatten() {
-        let Some(item) = item.as_object_mut().filter(|item| item.get("type").is_some_and(|name| name == "Container"))
-        else {
-            continue;
-        };
-        for (from, to) in [("max", "default"), ("default", "defaultRequest"), ("min", "defaultRequest")] {
-            let Some(amounts) = item.get(from).and_then(Value::as_object).cloned() else { continue };
-            let given = item.entry(to).or_insert_with(|| json!({}));
-            if let Some(given) = given.as_object_mut() {
-                amounts.into_iter().for_each(|(name, amount)| default(given, &name, amount));
-            }
-        }
-    }
-}
-
 pub(super) fn binding_defaults(binding: &mut Value, _old: Option<&Value>) {
     if let Some(role) = binding.get_mut("roleRef").and_then(Value::as_object_mut) {
         default_text(role, "apiGroup", RBAC);
@@ -82,7 +63,7 @@ pub(super) fn check_binding(report: &mut Report<'_>) {
         "ClusterRole" => {}
         "Role" if is_local => {}
         _ => {
-            let supported: &[&str] = if is_local { &["ClusterRole", "Role"] } else { &["ClusterRole"] };
+            let supported: &[&str] = if is_local { &["Role", "ClusterRole"] } else { &["ClusterRole"] };
             report.unsupported("roleRef.kind", &role["kind"], supported);
         }
     }
@@ -96,7 +77,7 @@ pub(super) fn check_binding(report: &mut Report<'_>) {
                 report.required(format!("{path}.namespace"), "");
             }
             "ServiceAccount" | "User" | "Group" => {}
-            _ => report.unsupported(format!("{path}.kind"), &subject["kind"], &["Group", "ServiceAccount", "User"]),
+            _ => report.unsupported(format!("{path}.kind"), &subject["kind"], &["ServiceAccount", "User", "Group"]),
         }
         let group = subject["apiGroup"].as_str().unwrap_or_default();
         let supported = match subject["kind"].as_str() {
@@ -138,6 +119,26 @@ pub(super) fn check_role(report: &mut Report<'_>) {
         }
         if is_empty(&rule["resources"]) {
             report.required(format!("{path}.resources"), "resource rules must supply at least one resource");
+        }
+    }
+    if !is_local {
+        check_aggregation_rule(report);
+    }
+}
+
+/// Checks which roles a cluster role gets its rules from.
+fn check_aggregation_rule(report: &mut Report<'_>) {
+    const PATH: &str = "aggregationRule.clusterRoleSelectors";
+    let rule = report.at("/aggregationRule");
+    let selectors = items(&rule["clusterRoleSelectors"]);
+    if rule.is_object() && selectors.is_empty() {
+        report.required(PATH, "at least one clusterRoleSelector required if aggregationRule is non-nil");
+    }
+    for (at, selector) in selectors.iter().enumerate() {
+        let (path, before) = (format!("{PATH}[{at}]"), report.found.len());
+        report.selector(&path, selector);
+        if report.found.len() > before {
+            report.invalid(path, &Value::Null, "invalid label selector.");
         }
     }
 }
@@ -188,6 +189,8 @@ pub(super) fn check_priority_class(report: &mut Report<'_>) {
     let policy = report.at("/preemptionPolicy");
     if report.old.is_some() {
         report.immutable("/preemptionPolicy");
+    } else if policy == "" {
+        report.required("preemptionPolicy", "");
     } else if !policy.is_null() && !PREEMPTION_POLICIES.iter().any(|known| policy == known) {
         report.unsupported("preemptionPolicy", policy, &PREEMPTION_POLICIES);
     }
@@ -202,116 +205,10 @@ pub(super) fn check_namespace(report: &mut Report<'_>) {
     let is_indexed = report.subresource == Some(Subresource::Finalize);
     for (at, finalizer) in report.at("/spec/finalizers").as_array().into_iter().flatten().enumerate() {
         let path = if is_indexed { format!("spec.finalizers[{at}]") } else { "spec.finalizers".to_owned() };
-        if !finalizer.as_str().is_some_and(is_qualified) {
-            report.qualified(path.clone(), finalizer);
-        }
+        report.qualified(path.clone(), finalizer);
         if finalizer != "kubernetes" && !finalizer.as_str().is_some_and(|name| name.contains('/')) {
             let detail = "name is neither a standard finalizer name nor is it fully qualified";
             report.invalid(path, finalizer, detail);
-        }
-    }
-}
-
-const SCOPES: [&str; 8] = [
-    "BestEffort",
-    "CrossNamespacePodAffinity",
-    "NotBestEffort",
-    "NotTerminating",
-    "PriorityClass",
-    "Terminating",
-    "VolumeAttributesClass",
-    "",
-];
-
-pub(super) fn check_resource_quota(report: &mut Report<'_>) {
-    for (name, amount) in report.at("/spec/hard").as_object().into_iter().flatten() {
-        let path = format!("spec.hard[{name}]");
-        let short = name.strip_prefix("requests.").or_else(|| name.strip_prefix("limits.")).unwrap_or(name);
-        let is_count = COUNTED.contains(&name.as_str()) || name.starts_with("count/");
-        let is_known = is_count || ["cpu", "memory", "storage", "ephemeral-storage"].contains(&short);
-        if !is_known && !name.contains('/') {
-            let shown = name.as_str().into();
-            report.invalid(path.clone(), &shown, "must be a standard resource type or fully qualified");
-            report.invalid(path.clone(), &shown, "must be a standard resource for quota");
-        }
-        let nanos = quantity_in_nanos(amount).unwrap_or(0);
-        if nanos < 0 {
-            report.invalid(path.clone(), amount, "must be greater than or equal to 0");
-        }
-        if is_count && nanos % 1_000_000_000 != 0 {
-            report.invalid(path, amount, "must be an integer");
-        }
-    }
-    let scopes = report.at("/spec/scopes");
-    let is_unknown = |scope: &Value| scope.as_str().is_none_or(|scope| scope.is_empty() || !SCOPES.contains(&scope));
-    if scopes.as_array().is_some_and(|scopes| scopes.iter().any(is_unknown)) {
-        report.invalid("spec.scopes", scopes, "unsupported scope");
-    }
-    let distinct = |scopes: &Value| -> std::collections::BTreeSet<String> {
-        scopes.as_array().into_iter().flatten().map(Value::to_string).collect()
-    };
-    if report.old.is_some_and(|old| distinct(&old["spec"]["scopes"]) != distinct(scopes)) {
-        report.immutable("/spec/scopes");
-    }
-}
-
-/// Resources of a quota that are counted.
-const COUNTED: [&str; 9] = [
-    "configmaps",
-    "persistentvolumeclaims",
-    "pods",
-    "replicationcontrollers",
-    "resourcequotas",
-    "secrets",
-    "services",
-    "services.loadbalancers",
-    "services.nodeports",
-];
-
-pub(super) fn check_limit_range(report: &mut Report<'_>) {
-    let mut kinds = std::collections::BTreeSet::new();
-    for (at, item) in report.at("/spec/limits").as_array().into_iter().flatten().enumerate() {
-        let path = format!("spec.limits[{at}]");
-        let kind = item["type"].as_str().unwrap_or_default();
-        if !is_qualified(kind) {
-            report.qualified(format!("{path}.type"), &kind.into());
-        }
-        if is_qualified(kind) && !kind.contains('/') && !["Container", "Pod", "PersistentVolumeClaim"].contains(&kind) {
-            let detail = "must be a standard limit type or fully qualified";
-            report.invalid(format!("{path}.type"), &kind.into(), detail);
-        }
-        if !kinds.insert(kind) {
-            report.duplicate(format!("{path}.type"), &item["type"]);
-        }
-        let names: std::collections::BTreeSet<&String> = ["min", "max", "default", "defaultRequest"]
-            .iter()
-            .flat_map(|list| item[*list].as_object().into_iter().flatten().map(|(name, _)| name))
-            .collect();
-        for list in ["max", "min", "default", "defaultRequest"] {
-            for (name, _) in item[list].as_object().into_iter().flatten().filter(|_| kind != "PersistentVolumeClaim") {
-                containers::check_resource_name(report, name, &format!("{path}.{list}[{name}]"));
-            }
-        }
-        for name in names {
-            let amount = |list: &str| item[list].get(name).and_then(quantity_in_nanos);
-            let shown = |list: &str| item[list][name.as_str()].as_str().unwrap_or_default().to_owned();
-            if amount("min").zip(amount("max")).is_some_and(|(min, max)| min > max) {
-                let detail = format!("min value {} is greater than max value {}", shown("min"), shown("max"));
-                report.invalid(format!("{path}.min[{name}]"), &item["min"][name.as_str()], &detail);
-            }
-            for (less, more, at, words) in [
-                ("min", "defaultRequest", "defaultRequest", ["min", "default request"]),
-                ("defaultRequest", "max", "defaultRequest", ["default request", "max"]),
-                ("defaultRequest", "default", "defaultRequest", ["default request", "default limit"]),
-                ("min", "default", "default", ["min", "default"]),
-                ("default", "max", "default", ["default", "max"]),
-            ] {
-                if amount(less).zip(amount(more)).is_some_and(|(less, more)| less > more) {
-                    let (small, large) = (shown(less), shown(more));
-                    let detail = format!("{} value {small} is greater than {} value {large}", words[0], words[1]);
-                    report.invalid(format!("{path}.{at}[{name}]"), &item[at][name.as_str()], &detail);
-                }
-            }
         }
     }
 }

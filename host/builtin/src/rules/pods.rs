@@ -1,18 +1,30 @@
 //! Pods and the templates of pods.
 
+mod affinity;
 mod annotations;
+mod claims;
+mod disabled;
+mod gates;
+mod hosts;
+mod label_keys;
+mod profile_annotations;
+mod security;
+mod spec;
 mod subresources;
-
-use std::collections::BTreeSet;
+mod tolerations;
+mod topology_spread;
+mod windows;
 
 use serde_json::{Map, Value, json};
 
 use super::containers;
 use super::defaults::{absent, default, object_at};
-use super::names::{QUALIFIED, is_label, is_label_value, is_qualified};
-use super::report::Report;
+use super::report::{Report, text};
 use super::volumes;
+pub(super) use affinity::check_node_selector;
+use spec::PodSpec;
 pub(super) use subresources::confine;
+pub(super) use tolerations::check_tolerations;
 
 /// The lists of containers in the specification of a pod.
 const CONTAINERS: [&str; 3] = ["initContainers", "containers", "ephemeralContainers"];
@@ -25,6 +37,9 @@ const MUTABLE: &str = "pod updates may not change fields other than `spec.contai
 
 /// Sets the defaults of a pod.
 pub(super) fn set_defaults(pod: &mut Value, old: Option<&Value>) {
+    if old.is_none() {
+        label_keys::merge_into_selectors(pod);
+    }
     let Some(spec) = object_at(pod, "/spec") else { return };
     spec_defaults(spec);
     default(spec, "enableServiceLinks", true);
@@ -110,6 +125,9 @@ pub(super) fn template_defaults(template: &mut Value) {
 }
 
 fn spec_defaults(spec: &mut Map<String, Value>) {
+    disabled::remove(spec);
+    // Its gate is off.
+    spec.remove("schedulingGroup");
     // The account has an old and a new name, which are always the same.
     let account = spec.get("serviceAccountName").or_else(|| spec.get("serviceAccount")).cloned();
     if let Some(account) = account {
@@ -160,11 +178,15 @@ fn is_no_image(name: &str) -> bool {
 /// Checks a pod.
 pub(super) fn check(report: &mut Report<'_>) {
     annotations::check(report, "", "metadata.annotations");
+    let (spec, annotations) = (PodSpec::new(report, "/spec", "spec"), report.at("/metadata/annotations"));
+    profile_annotations::check(report, &spec, annotations, "metadata.annotations");
     check_spec(report, "/spec", "spec", None, &[]);
     let Some(old) = report.old else {
+        profile_annotations::check_fields(report, &spec, annotations);
         if has_ephemeral_containers(report.at("/spec")) {
             report.forbidden("spec.ephemeralContainers", "cannot be set on create");
         }
+        gates::check_node_of_new_pod(report);
         return;
     };
     annotations::check_change(report, old);
@@ -189,8 +211,13 @@ pub(super) fn check(report: &mut Report<'_>) {
         let detail = "must be less than or equal to previous value";
         return report.invalid("spec.activeDeadlineSeconds", deadline, detail);
     }
-    check_old_tolerations(report, &now["tolerations"], &before["tolerations"]);
-    if moves || comparable(now) != comparable(before) {
+    tolerations::check_old_tolerations(report, &now["tolerations"], &before["tolerations"]);
+    gates::check_old_gates(report, now, before);
+    let is_gated = gates::is_gated(before);
+    if is_gated {
+        gates::check_nodes_of_gated_pod(report, now, before);
+    }
+    if moves || comparable(now, is_gated) != comparable(before, is_gated) {
         report.forbidden("spec", MUTABLE);
     }
 }
@@ -205,24 +232,8 @@ fn is_scheduled(pod: &Value) -> bool {
     conditions.into_iter().any(|found| found["type"] == "PodScheduled" && found["status"] == "True")
 }
 
-/// Checks that each toleration of a pod stays, except for its time.
-fn check_old_tolerations(report: &mut Report<'_>, now: &Value, before: &Value) {
-    let timeless = |toleration: &Value| {
-        let mut toleration = toleration.clone();
-        if let Some(fields) = toleration.as_object_mut() {
-            fields.remove("tolerationSeconds");
-        }
-        toleration
-    };
-    let now: Vec<Value> = now.as_array().into_iter().flatten().map(timeless).collect();
-    if before.as_array().into_iter().flatten().any(|old| !now.contains(&timeless(old))) {
-        let detail = "existing toleration can not be modified except its tolerationSeconds";
-        report.forbidden("spec.tolerations", detail);
-    }
-}
-
 /// Returns a specification without the fields that an update can change.
-fn comparable(spec: &Value) -> Value {
+fn comparable(spec: &Value, is_gated: bool) -> Value {
     let mut spec = spec.clone();
     for name in &CONTAINERS[..2] {
         let containers = spec.get_mut(*name).and_then(Value::as_array_mut).into_iter().flatten();
@@ -233,6 +244,9 @@ fn comparable(spec: &Value) -> Value {
     if let Some(fields) = spec.as_object_mut() {
         for name in ["activeDeadlineSeconds", "tolerations", "schedulingGates", "nodeName"] {
             fields.remove(name);
+        }
+        if is_gated {
+            gates::remove_mutable_fields(fields);
         }
     }
     spec
@@ -249,17 +263,17 @@ pub(super) fn check_template(
 ) {
     let metadata = report.at(&format!("{pointer}/metadata"));
     report.labels(&format!("{path}.labels"), &metadata["labels"]);
-    for (name, _) in metadata["annotations"].as_object().into_iter().flatten() {
-        if !is_qualified(&name.to_lowercase()) {
-            report.invalid(format!("{path}.annotations"), &name.as_str().into(), QUALIFIED);
-        }
-    }
+    report.annotation_names(&format!("{path}.annotations"), &metadata["annotations"]);
     annotations::check(report, pointer, &format!("{path}.annotations"));
     if has_ephemeral_containers(report.at(&format!("{pointer}/spec"))) {
         report
             .forbidden(format!("{path}.spec.ephemeralContainers"), "ephemeral containers not allowed in pod template");
     }
-    check_spec(report, &format!("{pointer}/spec"), &format!("{path}.spec"), restart_policies, further);
+    let spec_path = format!("{path}.spec");
+    let spec = PodSpec::new(report, &format!("{pointer}/spec"), &spec_path);
+    profile_annotations::check(report, &spec, &metadata["annotations"], &format!("{path}.annotations"));
+    profile_annotations::check_fields(report, &spec, &metadata["annotations"]);
+    check_spec(report, &format!("{pointer}/spec"), &spec_path, restart_policies, further);
 }
 
 /// Checks the specification of a pod.
@@ -274,83 +288,25 @@ fn check_spec(
     let is_further = |volume: &&Value| further.iter().any(|known| known["name"] == volume["name"]);
     let own = spec["volumes"].as_array().into_iter().flatten().filter(|volume| !is_further(volume));
     let volumes: Vec<&Value> = further.iter().chain(own).collect();
-    let volumes = volumes::check(report, &volumes, &format!("{path}.volumes"));
-    if spec["containers"].as_array().is_none_or(Vec::is_empty) {
-        report.required(format!("{path}.containers"), "");
+    // A template has another path.
+    let is_pod = pointer == "/spec";
+    let name = is_pod.then(|| text(report.at("/metadata/name")));
+    let volumes = volumes::check(report, &volumes, name, &format!("{path}.volumes"));
+    if is_pod {
+        volumes::check_tokens(report, spec, path);
     }
-    let mut names = BTreeSet::new();
-    let named = |list: &&'static str| {
-        let containers = spec[*list].as_array().into_iter().flatten();
-        containers.filter_map(|one| one["name"].as_str())
-    };
-    let others: BTreeSet<&str> = CONTAINERS[..2].iter().flat_map(named).collect();
-    for list in CONTAINERS {
-        for (at, container) in spec[list].as_array().into_iter().flatten().enumerate() {
-            let path = format!("{path}.{list}[{at}]");
-            let name = container["name"].as_str().unwrap_or_default();
-            if name.is_empty() {
-                report.required(format!("{path}.name"), "");
-            } else if !is_label(name) {
-                report.label(format!("{path}.name"), &container["name"]);
-            } else if !names.insert(name) {
-                report.duplicate(format!("{path}.name"), &container["name"]);
-            }
-            containers::check(report, container, &path, &volumes);
-            if list == "ephemeralContainers" {
-                containers::check_ephemeral(report, container, &others, &path);
-            }
-        }
-    }
-    let policy = &spec["restartPolicy"];
-    match restart_policies {
-        Some(allowed) if policy == "Always" && !allowed.contains(&"Always") => {
-            report.required(format!("{path}.restartPolicy"), "valid values: \"OnFailure\", \"Never\"");
-        }
-        Some(allowed) if !allowed.iter().any(|name| policy == name) => {
-            report.unsupported(format!("{path}.restartPolicy"), policy, allowed);
-        }
-        _ => {}
-    }
-    report.labels(&format!("{path}.nodeSelector"), &spec["nodeSelector"]);
-    check_tolerations(report, &spec["tolerations"], &format!("{path}.tolerations"));
-    if spec["activeDeadlineSeconds"].as_i64().is_some_and(|seconds| !(1..=i64::from(i32::MAX)).contains(&seconds)) {
-        let detail = "must be between 1 and 2147483647, inclusive";
-        report.invalid(format!("{path}.activeDeadlineSeconds"), &spec["activeDeadlineSeconds"], detail);
-    }
-}
-
-pub(super) fn check_tolerations(report: &mut Report<'_>, tolerations: &Value, path: &str) {
-    for (at, toleration) in tolerations.as_array().into_iter().flatten().enumerate() {
-        let path = format!("{path}[{at}]");
-        let text = |name: &str| toleration[name].as_str().unwrap_or_default();
-        let operator = format!("{path}.operator");
-        if !text("key").is_empty() {
-            report.qualified(format!("{path}.key"), &toleration["key"]);
-        } else if text("operator") != "Exists" {
-            let detail = "operator must be Exists when `key` is empty, which means \"match all values and all keys\"";
-            report.invalid(operator.clone(), &text("operator").into(), detail);
-        }
-        if toleration["tolerationSeconds"].is_number() && text("effect") != "NoExecute" {
-            let detail = "effect must be 'NoExecute' when `tolerationSeconds` is set";
-            report.invalid(format!("{path}.effect"), &text("effect").into(), detail);
-        }
-        match text("operator") {
-            "" | "Equal" if !is_label_value(text("value")) => {
-                report.invalid(operator, &toleration["value"], "is no value of a label");
-            }
-            "Exists" if !text("value").is_empty() => {
-                let detail = "value must be empty when `operator` is 'Exists'";
-                report.invalid(operator, &toleration["value"], detail);
-            }
-            "" | "Equal" | "Exists" => {}
-            _ => report.unsupported(operator, &toleration["operator"], &["Equal", "Exists"]),
-        }
-    }
+    let volumes = volumes.into_iter().map(|volume| (text(&volume["name"]), volume)).collect();
+    containers::check_all(report, &containers::Pod { spec, volumes: &volumes, is_pod }, path);
+    spec::check(report, &PodSpec::new(report, pointer, path), restart_policies);
 }
 
 /// Returns the status of a new pod.
 pub(super) fn first_status(pod: &Value) -> Value {
-    json!({ "phase": "Pending", "qosClass": quality(&pod["spec"]) })
+    let mut status = json!({ "phase": "Pending", "qosClass": quality(&pod["spec"]) });
+    if gates::is_gated(&pod["spec"]) {
+        status["conditions"] = json!([gates::gated_condition(pod)]);
+    }
+    status
 }
 
 /// Returns the seconds that a pod may take for its end: none without a node that runs it.
@@ -394,3 +350,6 @@ fn quality(spec: &Value) -> &'static str {
         "Burstable"
     }
 }
+
+#[cfg(test)]
+mod tests;

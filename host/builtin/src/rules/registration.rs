@@ -4,13 +4,14 @@ use std::collections::BTreeSet;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use homeostat_cel::names::DNS_1035_LABEL;
 use homeostat_store::schema::quantity_in_nanos;
 use serde_json::Value;
 
-use super::containers::check_resource_name;
-use super::names::{VERSION, is_version};
+use super::names::PORT;
 use super::pods::check_tolerations;
 use super::report::{Report, text};
+use super::resource_names::check_container_resource;
 
 /// The priorities of an API service.
 const GROUP_PRIORITY: std::ops::RangeInclusive<i64> = 1..=20_000;
@@ -64,9 +65,7 @@ pub(super) fn check_api_service(report: &mut Report<'_>) {
         "" => {}
         group => report.subdomain("spec.group".to_owned(), &group.into()),
     }
-    if !is_version(field("version")) {
-        report.invalid("spec.version", &field("version").into(), VERSION);
-    }
+    report.form("spec.version", &field("version").into(), &DNS_1035_LABEL);
     for (name, range) in [("groupPriorityMinimum", GROUP_PRIORITY), ("versionPriority", VERSION_PRIORITY)] {
         if !spec[name].as_i64().is_some_and(|priority| range.contains(&priority)) {
             let detail = format!("must be positive and less than {}", range.end());
@@ -95,7 +94,10 @@ fn check_service(report: &mut Report<'_>, spec: &Value) {
             report.required(format!("spec.service.{name}"), "");
         }
     }
-    report.port("spec.service.port".to_owned(), &service["port"]);
+    let port = service["port"].as_i64().unwrap_or(0);
+    if !(1..=65535).contains(&port) {
+        report.invalid("spec.service.port", &port.into(), &format!("port is not valid: {PORT}"));
+    }
     if skips && bundle {
         report.invalid("spec.insecureSkipTLSVerify", &true.into(), "may not be true if caBundle is present");
     }
@@ -180,7 +182,7 @@ pub(super) fn check_runtime_class(report: &mut Report<'_>) {
         report.label("handler".to_owned(), handler);
     }
     for (name, amount) in report.at("/overhead/podFixed").as_object().into_iter().flatten() {
-        check_resource_name(report, name, &format!("overhead.limits[{name}]"));
+        check_container_resource(report, name, &format!("overhead.limits[{name}]"));
         if quantity_in_nanos(amount).is_some_and(|amount| amount < 0) {
             report.invalid(format!("overhead.limits[{name}]"), amount, "must be greater than or equal to 0");
         }

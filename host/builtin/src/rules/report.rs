@@ -4,6 +4,9 @@ use homeostat_store::Subresource;
 use homeostat_store::schema::{Reason, Violation};
 use serde_json::Value;
 
+/// Most causes that are collected. An answer has fewer.
+const FOUND_MAX: usize = 100;
+
 /// A resource under validation.
 pub(super) struct Report<'r> {
     pub(super) resource: &'r Value,
@@ -24,41 +27,59 @@ impl<'r> Report<'r> {
         self.resource.pointer(pointer).unwrap_or(&Value::Null)
     }
 
-    fn add(&mut self, path: impl Into<String>, reason: Reason, detail: impl Into<String>) {
-        self.found.push(Violation { path: path.into(), reason, detail: detail.into() });
+    /// Adds a cause. Of more than an answer has, none is needed.
+    fn add(&mut self, path: impl Into<String>, reason: Reason, detail: impl FnOnce() -> String) {
+        if self.found.len() >= FOUND_MAX {
+            return;
+        }
+        let detail = detail();
+        self.found.push(Violation { path: path.into(), reason, detail });
     }
 
     pub(super) fn required(&mut self, path: impl Into<String>, detail: &str) {
-        self.add(path, Reason::Required, detail);
+        self.add(path, Reason::Required, || detail.to_owned());
     }
 
     pub(super) fn invalid(&mut self, path: impl Into<String>, value: &Value, detail: &str) {
-        self.add(path, Reason::Invalid, format!("{}: {detail}", shown(value)));
+        self.add(path, Reason::Invalid, || format!("{}: {detail}", shown(value)));
+    }
+
+    /// Adds a fault of a value that is not shown.
+    pub(super) fn invalid_whole(&mut self, path: impl Into<String>, detail: &str) {
+        self.add(path, Reason::Invalid, || detail.to_owned());
     }
 
     pub(super) fn forbidden(&mut self, path: impl Into<String>, detail: &str) {
-        self.add(path, Reason::Forbidden, detail);
+        self.add(path, Reason::Forbidden, || detail.to_owned());
     }
 
     pub(super) fn duplicate(&mut self, path: impl Into<String>, value: &Value) {
-        self.add(path, Reason::Duplicate, shown(value));
+        self.add(path, Reason::Duplicate, || shown(value));
+    }
+
+    pub(super) fn duplicate_with(&mut self, path: impl Into<String>, value: &Value, detail: &str) {
+        self.add(path, Reason::Duplicate, || format!("{}: {detail}", shown(value)));
     }
 
     pub(super) fn not_found(&mut self, path: impl Into<String>, value: &Value) {
-        self.add(path, Reason::NotFound, shown(value));
+        self.add(path, Reason::NotFound, || shown(value));
+    }
+
+    pub(super) fn not_found_with(&mut self, path: impl Into<String>, value: &Value, detail: &str) {
+        self.add(path, Reason::NotFound, || format!("{}: {detail}", shown(value)));
     }
 
     pub(super) fn unsupported(&mut self, path: impl Into<String>, value: &Value, supported: &[&str]) {
-        let listed: Vec<String> = supported.iter().map(|name| format!("{name:?}")).collect();
-        self.add(path, Reason::Unsupported, format!("{}: supported values: {}", shown(value), listed.join(", ")));
+        let listed = || supported.iter().map(|name| format!("{name:?}")).collect::<Vec<_>>();
+        self.add(path, Reason::Unsupported, || format!("{}: supported values: {}", shown(value), listed().join(", ")));
     }
 
     pub(super) fn too_many(&mut self, path: &str, count: usize, count_max: usize) {
-        self.add(path, Reason::TooMany, format!("{count}: must have at most {count_max} items"));
+        self.add(path, Reason::TooMany, || format!("{count}: must have at most {count_max} items"));
     }
 
     pub(super) fn too_long(&mut self, path: impl Into<String>, bytes_max: usize) {
-        self.add(path, Reason::TooLong, format!("may not be more than {bytes_max} bytes"));
+        self.add(path, Reason::TooLong, || format!("may not be more than {bytes_max} bytes"));
     }
 
     /// Checks that numbers, if they are present, are not negative. A name is that of a field of the object at `pointer`.
@@ -133,9 +154,9 @@ fn path(pointer: &str) -> String {
     pointer.trim_start_matches('/').replace('/', ".")
 }
 
-/// Returns a value for display. Objects and lists are shown as their JSON text, up to a bound.
+/// Returns a value for display: its JSON text, up to a bound.
 fn shown(value: &Value) -> String {
-    const CHARS_MAX: usize = 200;
+    const CHARS_MAX: usize = 1024;
     let text = value.to_string();
     match text.char_indices().nth(CHARS_MAX) {
         Some((end, _)) => format!("{}…", &text[..end]),

@@ -1,14 +1,16 @@
 //! Services. Nobody routes their addresses: a service without one gets one of a private range, made from its uid, because
 //! clients wait for it.
 
-use std::collections::BTreeSet;
+mod changes;
+mod checks;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
 use serde_json::{Map, Value, json};
 
 use super::defaults::{absent, default, object_at};
-use super::names::{PORT, is_label};
-use super::report::Report;
+pub(super) use checks::check;
 
 /// Seconds for which a client stays with one pod.
 const AFFINITY_SECONDS: u64 = 10_800;
@@ -20,6 +22,10 @@ pub(super) fn set_defaults(service: &mut Value, old: Option<&Value>) {
     };
     let uid = service["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
     let Some(spec) = object_at(service, "/spec") else { return };
+    if let Some(old) = old {
+        changes::align_addresses(spec, &old["spec"]);
+        changes::drop_needless(spec, &old["spec"]);
+    }
     let text =
         |spec: &Map<String, Value>, name: &str| spec.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
     match text(spec, "sessionAffinity").as_str() {
@@ -49,16 +55,30 @@ pub(super) fn set_defaults(service: &mut Value, old: Option<&Value>) {
     }
     if matches!(kind.as_str(), "NodePort" | "LoadBalancer" | "ClusterIP") {
         default(spec, "internalTrafficPolicy", "Cluster");
-        default(spec, "ipFamilyPolicy", "SingleStack");
-        default(spec, "ipFamilies", json!(["IPv4"]));
-        default(spec, "clusterIP", given);
+        // The endpoints of one without a selector can have any address.
+        let selects = spec.get("selector").and_then(Value::as_object).is_some_and(|labels| !labels.is_empty());
+        let is_open = text(spec, "clusterIP") == "None" && !selects;
+        default(spec, "ipFamilyPolicy", if is_open { "RequireDualStack" } else { "SingleStack" });
+        default(spec, "ipFamilies", if is_open { json!(["IPv4", "IPv6"]) } else { json!(["IPv4"]) });
+        if spec.get("clusterIPs").and_then(Value::as_array).is_none_or(Vec::is_empty) {
+            spec.remove("clusterIPs");
+            if text(spec, "clusterIP").is_empty() {
+                spec.insert("clusterIP".to_owned(), given.into());
+            }
+        }
         let address = text(spec, "clusterIP");
         if !address.is_empty() {
-            default(spec, "clusterIPs", json!([address]));
+            let list =
+                old.filter(|old| old["spec"]["clusterIP"] == *address).map(|old| old["spec"]["clusterIPs"].clone());
+            default(spec, "clusterIPs", list.unwrap_or_else(|| json!([address])));
         }
     }
     if kind == "LoadBalancer" {
         default(spec, "allocateLoadBalancerNodePorts", true);
+    }
+    if kind == "LoadBalancer" && text(spec, "externalTrafficPolicy") == "Local" {
+        let before = old.and_then(|old| old["spec"]["healthCheckNodePort"].as_u64()).filter(|port| *port != 0);
+        default(spec, "healthCheckNodePort", before.unwrap_or_else(|| node_port_of(&uid, HEALTH_CHECK).into()));
     }
     let allocates = spec.get("allocateLoadBalancerNodePorts").is_some_and(|allocates| *allocates == true);
     if kind == "NodePort" || (kind == "LoadBalancer" && allocates) {
@@ -70,7 +90,13 @@ pub(super) fn set_defaults(service: &mut Value, old: Option<&Value>) {
 pub(super) fn allocated(service: &Value) -> Vec<String> {
     let mut pointers = absent(
         service,
-        &[&["spec", "clusterIP"], &["spec", "clusterIPs"], &["spec", "ipFamilies"], &["spec", "ipFamilyPolicy"]],
+        &[
+            &["spec", "clusterIP"],
+            &["spec", "clusterIPs"],
+            &["spec", "healthCheckNodePort"],
+            &["spec", "ipFamilies"],
+            &["spec", "ipFamilyPolicy"],
+        ],
     );
     let ports = service["spec"]["ports"].as_array().into_iter().flatten().enumerate();
     let without = ports.filter(|(_, port)| port.get("nodePort").is_none_or(|number| number.is_null() || *number == 0));
@@ -87,13 +113,35 @@ fn set_node_ports(spec: &mut Map<String, Value>, old: Option<&Value>, uid: &str)
         same.find_map(|old| old.get("nodePort").cloned())
     };
     let ports = spec.get_mut("ports").and_then(Value::as_array_mut).into_iter().flatten();
-    for (at, port) in (0..).zip(ports.filter_map(Value::as_object_mut)) {
+    let mut ports: Vec<_> = ports.filter_map(Value::as_object_mut).collect();
+    for port in &mut ports {
         if port.get("nodePort").is_none_or(|number| *number == 0) {
-            let number = before(port).unwrap_or_else(|| node_port_of(uid, at).into());
-            port.insert("nodePort".to_owned(), number);
+            before(port).into_iter().for_each(|number| drop(port.insert("nodePort".to_owned(), number)));
         }
     }
+    let number =
+        |port: &Map<String, Value>, name: &str| port.get(name).and_then(Value::as_u64).filter(|port| *port != 0);
+    let mut taken: BTreeSet<u64> = ports.iter().filter_map(|port| number(port, "nodePort")).collect();
+    // The same port has the same one for each protocol.
+    let mut known: BTreeMap<Option<u64>, u64> =
+        ports.iter().filter_map(|port| Some((number(port, "port"), number(port, "nodePort")?))).collect();
+    let mut next = (0..).map(|at| u64::from(node_port_of(uid, at)));
+    for port in ports.into_iter().filter(|port| port.get("nodePort").is_none_or(|number| *number == 0)) {
+        let own = number(port, "port");
+        let free =
+            known.get(&own).copied().or_else(|| next.by_ref().take(TRIES_MAX).find(|port| !taken.contains(port)));
+        let Some(free) = free else { return };
+        port.insert("nodePort".to_owned(), free.into());
+        known.insert(own, free);
+        taken.insert(free);
+    }
 }
+
+/// Ports of nodes that are tried for a port: all of the range.
+const TRIES_MAX: usize = 2768;
+
+/// The place of the port for health checks behind those of a service.
+const HEALTH_CHECK: u32 = 1000;
 
 /// Returns a port of 30000 to 32767, the range of an API server.
 fn node_port_of(uid: &str, at: u32) -> u32 {
@@ -116,62 +164,5 @@ fn address_of(uid: &str) -> String {
     Ipv4Addr::from(SERVICE_RANGE.0.to_bits() + 1 + hash_of(uid) % HOSTS).to_string()
 }
 
-pub(super) fn check(report: &mut Report<'_>) {
-    let spec = report.at("/spec");
-    let kind = spec["type"].as_str().unwrap_or_default();
-    let headless = spec["clusterIP"] == "None";
-    let ports: Vec<&Value> = spec["ports"].as_array().into_iter().flatten().collect();
-    if ports.is_empty() && !headless && kind != "ExternalName" {
-        report.required("spec.ports", "");
-    }
-    if kind == "ExternalName" && spec["externalName"].as_str().is_none_or(str::is_empty) {
-        report.required("spec.externalName", "");
-    }
-    if headless && matches!(kind, "LoadBalancer" | "NodePort") {
-        let detail = format!("may not be set to 'None' for {kind} services");
-        report.invalid("spec.clusterIPs[0]", &"None".into(), &detail);
-    }
-    let (mut names, mut used) = (BTreeSet::new(), BTreeSet::new());
-    for (at, port) in ports.iter().enumerate() {
-        let path = format!("spec.ports[{at}]");
-        let name = port["name"].as_str().unwrap_or_default();
-        if name.is_empty() {
-            if ports.len() > 1 {
-                report.required(format!("{path}.name"), "");
-            }
-        } else if !is_label(name) {
-            report.label(format!("{path}.name"), &port["name"]);
-        } else if !names.insert(name) {
-            report.duplicate(format!("{path}.name"), &port["name"]);
-        }
-        let number = &port["port"];
-        if !number.as_i64().is_some_and(|number| (1..=65535).contains(&number)) {
-            report.invalid(format!("{path}.port"), &number.as_i64().unwrap_or(0).into(), PORT);
-        }
-        if !port["targetPort"].is_null() {
-            report.port_or_name(format!("{path}.targetPort"), &port["targetPort"]);
-        }
-        if !used.insert((number.to_string(), port["protocol"].to_string())) {
-            report.duplicate(path, &json!({ "port": number, "protocol": port["protocol"] }));
-        }
-    }
-    let mut families = BTreeSet::new();
-    for (at, family) in spec["ipFamilies"].as_array().into_iter().flatten().enumerate() {
-        let path = format!("spec.ipFamilies[{at}]");
-        if family != "IPv4" && family != "IPv6" {
-            report.unsupported(path, family, &["IPv4", "IPv6"]);
-        } else if !families.insert(family.as_str()) {
-            report.duplicate(path, family);
-        }
-    }
-    report.labels("spec.selector", &spec["selector"]);
-    let old = report.old.map_or(&Value::Null, |old| &old["spec"]);
-    let both = kind != "ExternalName" && old["type"] != "ExternalName";
-    if both
-        && old["clusterIP"].as_str().is_some_and(|address| !address.is_empty())
-        && spec["clusterIP"] != old["clusterIP"]
-    {
-        let shown = json!([spec["clusterIP"]]);
-        report.invalid("spec.clusterIPs[0]", &shown, "may not change once set");
-    }
-}
+#[cfg(test)]
+mod tests;

@@ -1,17 +1,19 @@
 //! Volumes and their claims, and the kinds of storage: classes, drivers, attachments and capacities.
 
+mod claims;
+mod classes;
+
 use std::collections::BTreeSet;
 
 use homeostat_store::schema::quantity_in_nanos;
 use serde_json::{Map, Value};
 
 use super::defaults::{default, object_at};
-use super::names::is_qualified;
 use super::report::{Report, text};
+use super::{pods, volumes};
+pub(super) use claims::{check_claim, check_claim_spec, check_persistent_volume_claim, claim_defaults};
+pub(super) use classes::{check_storage_class, check_volume_attributes_class};
 
-/// Most parameters of a class, and bytes of all of them.
-const PARAMETERS_MAX: usize = 512;
-const PARAMETER_BYTES_MAX: usize = 256 * 1024;
 /// Most bytes of the id of a node for a driver.
 const NODE_ID_BYTES_MAX: usize = 256;
 /// The life of a token for a driver, in seconds.
@@ -34,6 +36,8 @@ pub(super) fn check_persistent_volume(report: &mut Report<'_>) {
         report.subdomain("spec.storageClassName".to_owned(), report.at("/spec/storageClassName"));
     }
     check_modes(report, report.at("/spec/accessModes"), "spec.accessModes");
+    check_attributes_class(report);
+    check_node_affinity(report);
     let capacity = report.at("/spec/capacity");
     if capacity.as_object().is_none_or(Map::is_empty) {
         report.required("spec.capacity", "");
@@ -46,15 +50,7 @@ pub(super) fn check_persistent_volume(report: &mut Report<'_>) {
             report.invalid(format!("spec.capacity[{name}]"), amount, "must be greater than zero");
         }
     }
-    let spec = report.at("/spec").as_object().into_iter().flatten();
-    let source = spec.map(|(name, _)| name.as_str()).find(|name| !PLAIN_FIELDS.contains(name));
-    match source {
-        None => report.required("spec", "must specify a volume type"),
-        Some("hostPath") if report.at("/spec/hostPath/path").as_str().is_none_or(str::is_empty) => {
-            report.required("spec.hostPath.path", "");
-        }
-        Some(_) => {}
-    }
+    volumes::persistent::check(report, report.at("/spec"), text(report.at("/metadata/name")), "spec");
     let Some(old) = report.old else { return };
     let sources = |spec: &Value| {
         let mut spec = spec.clone();
@@ -85,102 +81,41 @@ const PLAIN_FIELDS: [&str; 9] = [
     "volumeMode",
 ];
 
+/// Checks from which nodes a volume can be reached.
+fn check_node_affinity(report: &mut Report<'_>) {
+    let (path, affinity) = ("spec.nodeAffinity.required", report.at("/spec/nodeAffinity"));
+    if !affinity.is_object() {
+        return;
+    }
+    if affinity["required"].is_object() {
+        pods::check_node_selector(report, &affinity["required"], path, true);
+    } else {
+        report.required(path, "must specify required node constraints");
+    }
+}
+
+/// Checks the class of attributes of a volume: only a driver of CSI has them.
+fn check_attributes_class(report: &mut Report<'_>) {
+    let (path, class) = ("spec.volumeAttributesClassName", report.at("/spec/volumeAttributesClassName"));
+    match class.as_str() {
+        None => return,
+        Some("") => report.required(path, "an empty string is disallowed"),
+        Some(_) => report.subdomain(path.to_owned(), class),
+    }
+    if !report.at("/spec/csi").is_object() {
+        report.required("spec.csi", "has to be specified when using volumeAttributesClassName");
+    }
+}
+
+/// Checks how volumes are accessed. One for a single pod has no other way.
 fn check_modes(report: &mut Report<'_>, modes: &Value, path: &str) {
     const MODES: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
+    let has = |known: &[&str]| modes.as_array().into_iter().flatten().any(|mode| known.contains(&text(mode)));
+    if has(&MODES[3..]) && has(&MODES[..3]) {
+        report.forbidden(path, "may not use ReadWriteOncePod with other access modes");
+    }
     for mode in modes.as_array().into_iter().flatten().filter(|mode| !MODES.iter().any(|known| mode == known)) {
         report.unsupported(path, mode, &MODES);
-    }
-}
-
-/// Checks the specification of a claim at a JSON pointer to the claim.
-pub(super) fn check_claim(report: &mut Report<'_>, pointer: &str, path: &str) {
-    let spec = report.at(&format!("{pointer}/spec"));
-    if spec["accessModes"].as_array().is_none_or(Vec::is_empty) {
-        report.required(format!("{path}.accessModes"), "at least 1 access mode is required");
-    }
-    check_modes(report, &spec["accessModes"], &format!("{path}.accessModes"));
-    let storage = &spec["resources"]["requests"]["storage"];
-    if storage.is_null() {
-        report.required(format!("{path}.resources[storage]"), "");
-    } else if quantity_in_nanos(storage).is_some_and(|amount| amount <= 0) {
-        report.invalid(format!("{path}.resources[storage]"), storage, "must be greater than zero");
-    }
-    if spec["storageClassName"].as_str().is_some_and(|name| !name.is_empty()) {
-        report.subdomain(format!("{path}.storageClassName"), &spec["storageClassName"]);
-    }
-}
-
-pub(super) fn check_persistent_volume_claim(report: &mut Report<'_>) {
-    check_claim(report, "", "spec");
-    let Some(old) = report.old else { return };
-    let is_bound = old["status"]["phase"] == "Bound";
-    let fixed = |spec: &Value| {
-        let mut spec = spec.clone();
-        if let Some(fields) = spec.as_object_mut() {
-            fields.remove("volumeName");
-            fields.remove("volumeAttributesClassName");
-            if is_bound {
-                fields.remove("resources");
-            }
-        }
-        spec
-    };
-    let amount = |claim: &Value, pointer: &str| claim.pointer(pointer).and_then(quantity_in_nanos).unwrap_or(0);
-    let size = amount(report.resource, "/spec/resources/requests/storage");
-    if size < amount(old, "/spec/resources/requests/storage") && size <= amount(old, "/status/capacity/storage") {
-        let detail = "field can not be less than status.capacity";
-        report.forbidden("spec.resources.requests.storage", detail);
-    }
-    if fixed(report.at("/spec")) != fixed(&old["spec"]) {
-        let detail = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound \
-            claims";
-        report.forbidden("spec", detail);
-    }
-}
-
-pub(super) fn check_storage_class(report: &mut Report<'_>) {
-    check_provisioner(report, "provisioner");
-    check_parameters(report);
-    for name in ["parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"] {
-        report.immutable(&format!("/{name}"));
-    }
-}
-
-pub(super) fn check_volume_attributes_class(report: &mut Report<'_>) {
-    check_provisioner(report, "driverName");
-    check_parameters(report);
-    if report.at("/parameters").as_object().is_none_or(Map::is_empty) {
-        report.required("parameters", "must contain at least one key/value pair");
-    }
-    let Some(old) = report.old else { return };
-    for name in ["driverName", "parameters"] {
-        if old[name] != report.resource[name] {
-            report.forbidden(name, &format!("updates to {name} are forbidden."));
-        }
-    }
-}
-
-/// Checks the name of the program that makes volumes.
-fn check_provisioner(report: &mut Report<'_>, name: &str) {
-    let provisioner = report.at(&format!("/{name}"));
-    let lower = provisioner.as_str().unwrap_or_default().to_ascii_lowercase();
-    if !lower.is_empty() && !is_qualified(&lower) {
-        report.qualified(name.to_owned(), provisioner);
-    }
-}
-
-fn check_parameters(report: &mut Report<'_>) {
-    let Some(parameters) = report.at("/parameters").as_object() else { return };
-    if parameters.len() > PARAMETERS_MAX {
-        return report.too_long("parameters", PARAMETERS_MAX);
-    }
-    let length = |value: &Value| value.as_str().map_or(0, str::len);
-    let bytes: usize = parameters.iter().map(|(name, value)| name.len() + length(value)).sum();
-    if parameters.contains_key("") {
-        report.invalid("parameters", &"".into(), "field can not be empty.");
-    }
-    if bytes > PARAMETER_BYTES_MAX {
-        report.too_long("parameters", PARAMETER_BYTES_MAX);
     }
 }
 
@@ -198,7 +133,9 @@ pub(super) fn check_driver(report: &mut Report<'_>) {
         }
         let seconds = request["expirationSeconds"].as_i64();
         if seconds.is_some_and(|seconds| !TOKEN_SECONDS.contains(&seconds)) {
-            let detail = "may not specify a duration less than 10 minutes, or larger than 2^32 seconds";
+            let is_short = seconds.is_some_and(|seconds| seconds < *TOKEN_SECONDS.start());
+            let bound = if is_short { "less than 10 minutes" } else { "larger than 2^32 seconds" };
+            let detail = &format!("may not specify a duration {bound}");
             report.invalid(format!("{path}.expirationSeconds"), &request["expirationSeconds"], detail);
         }
     }
@@ -308,6 +245,9 @@ pub(super) fn check_attachment(report: &mut Report<'_>) {
             report.required("spec.source.persistentVolumeName", "must specify non empty persistentVolumeName");
         }
         _ => {}
+    }
+    if inline.is_object() {
+        volumes::persistent::check(report, inline, "", "spec.source.inlineVolumeSpec");
     }
     if name.is_string() {
         report.subdomain("spec.source.persistentVolumeName".to_owned(), name);

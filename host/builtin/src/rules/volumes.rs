@@ -1,190 +1,165 @@
-//! The volumes of a pod.
+//! The volumes of a pod, and the sources of persistent volumes.
+//!
+//! Source: `ValidateVolumes` and `validateVolumeSource` of Kubernetes.
+
+mod files;
+mod network;
+pub(super) mod paths;
+pub(super) mod persistent;
+mod projected;
+mod sources;
 
 use std::collections::BTreeSet;
 
+use homeostat_cel::names::DNS_1123_SUBDOMAIN;
 use serde_json::Value;
 
-use super::names::is_label;
-use super::report::Report;
+use super::report::{Report, items, text};
+use super::storage;
+use sources::{MORE_THAN_ONE, OF_PODS};
 
-/// The field by which a volume names its source.
-const SOURCES: [(&str, &str); 7] = [
-    ("configMap", "name"),
-    ("csi", "driver"),
-    ("hostPath", "path"),
-    ("nfs", "path"),
-    ("nfs", "server"),
-    ("persistentVolumeClaim", "claimName"),
-    ("secret", "secretName"),
-];
+const PULL_POLICIES: [&str; 3] = ["Always", "IfNotPresent", "Never"];
+const VOLUME_MODES: [&str; 2] = ["Block", "Filesystem"];
+/// The longest name and portal of a volume whose node names itself to the portal, in bytes.
+const NAME_AND_PORTAL_MAX: usize = 64;
 
-/// The supported types of a path of the host.
-const HOST_PATH_TYPES: [&str; 8] =
-    ["", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket"];
-
-const MODE_MAX: i64 = 0o777;
-/// The shortest time that a token of a service account may be valid for, in seconds.
-const TOKEN_SECONDS_MIN: i64 = 600;
-
-/// Checks the volumes of a pod, and returns those that are valid: others cannot be mounted.
-pub(super) fn check<'v>(report: &mut Report<'_>, volumes: &[&'v Value], path: &str) -> Vec<&'v Value> {
+/// Checks the volumes of a pod, and returns those that are valid: others cannot be mounted. `pod` is the name of the pod;
+/// `None` for a template.
+pub(super) fn check<'v>(
+    report: &mut Report<'_>,
+    volumes: &[&'v Value],
+    pod: Option<&str>,
+    path: &str,
+) -> Vec<&'v Value> {
     let (mut names, mut valid) = (BTreeSet::new(), Vec::new());
     for (at, volume) in volumes.iter().enumerate() {
         let before = report.found.len();
         let path = format!("{path}[{at}]");
-        let sources = volume.as_object().into_iter().flatten().filter(|(name, _)| *name != "name");
-        for (at, (name, source)) in sources.enumerate() {
-            let path = format!("{path}.{name}");
-            if at == 0 {
-                check_source(report, name, source, &path);
-            } else {
-                report.forbidden(path, "may not specify more than 1 volume type");
-            }
-        }
-        let path = format!("{path}.name");
-        let name = volume["name"].as_str().unwrap_or_default();
-        if name.is_empty() {
-            report.required(path, "");
-        } else if !is_label(name) {
-            report.label(path, &volume["name"]);
-        } else if !names.insert(name) {
-            report.duplicate(path, &volume["name"]);
-        }
+        check_source(report, volume, pod, &path);
+        check_name(report, text(&volume["name"]), &names, &format!("{path}.name"));
         if report.found.len() == before {
+            names.insert(text(&volume["name"]));
             valid.push(*volume);
+        }
+        if let Some(pod) = pod {
+            check_claim_name(report, volumes, volume, pod, &path);
         }
     }
     valid
 }
 
-fn check_source(report: &mut Report<'_>, name: &str, source: &Value, path: &str) {
-    for (_, field) in SOURCES.iter().filter(|(known, _)| *known == name) {
-        require(report, source, path, field);
+fn check_name(report: &mut Report<'_>, name: &str, names: &BTreeSet<&str>, path: &str) {
+    if name.is_empty() {
+        report.required(path, "");
+    } else {
+        report.label(path.to_owned(), &name.into());
     }
-    match name {
-        "configMap" | "secret" => {
-            check_mode(report, source, path, "defaultMode");
-            check_items(report, source, path);
-        }
-        "downwardAPI" => {
-            check_mode(report, source, path, "defaultMode");
-            check_files(report, source, path);
-        }
-        "emptyDir" if is_negative(&source["sizeLimit"]) => {
-            report.forbidden(format!("{path}.sizeLimit"), "SizeLimit field must be a valid resource quantity");
-        }
-        "hostPath" if !text(source, "path").is_empty() => {
-            check_steps(report, &source["path"], &format!("{path}.path"));
-            if !source["type"].is_null() && !HOST_PATH_TYPES.contains(&text(source, "type")) {
-                report.unsupported(format!("{path}.type"), &source["type"], &HOST_PATH_TYPES);
-            }
-        }
-        "nfs" if !text(source, "path").starts_with('/') => {
-            report.invalid(format!("{path}.path"), &source["path"], "must be an absolute path");
-        }
-        "projected" => {
-            check_mode(report, source, path, "defaultMode");
-            for (at, source) in items(source, "sources").enumerate() {
-                check_projection(report, source, path, &format!("{path}.sources[{at}]"));
-            }
-        }
+    if names.contains(name) {
+        report.duplicate(path, &name.into());
+    }
+}
+
+/// Checks that a volume has one source, and the first one that it has.
+fn check_source(report: &mut Report<'_>, volume: &Value, pod: Option<&str>, path: &str) {
+    let mut given = OF_PODS.iter().filter(|source| volume[source.name].is_object());
+    let Some(first) = given.next() else { return report.required(path, "must specify a volume type") };
+    let source = &volume[first.name];
+    first.check(report, source, path);
+    match first.name {
+        "image" => check_image(report, source, pod.is_some(), &format!("{path}.image")),
+        "ephemeral" => check_ephemeral(report, volume, pod, path),
         _ => {}
     }
+    for source in given {
+        report.forbidden(format!("{path}.{}", source.name_if_forbidden()), MORE_THAN_ONE);
+    }
+    check_portal(report, volume, path);
 }
 
-/// Checks one of the sources of a projected volume. Some errors have the path of the volume.
-fn check_projection(report: &mut Report<'_>, source: &Value, volume: &str, path: &str) {
-    for name in ["configMap", "secret"] {
-        if let Some(source) = source.get(name) {
-            let path = format!("{path}.{name}");
-            require(report, source, &path, "name");
-            check_items(report, source, &path);
-        }
-    }
-    if let Some(source) = source.get("downwardAPI") {
-        check_files(report, source, &format!("{path}.downwardAPI"));
-    }
-    if let Some(token) = source.get("serviceAccountToken") {
-        let seconds = &token["expirationSeconds"];
-        if seconds.as_i64().is_some_and(|seconds| seconds < TOKEN_SECONDS_MIN) {
-            let path = format!("{path}.serviceAccountToken.expirationSeconds");
-            report.invalid(path, seconds, "may not specify a duration less than 10 minutes");
-        }
-        require(report, token, volume, "path");
-        check_local_path(report, &token["path"], &format!("{volume}.path"));
-    }
-    if source.as_object().is_some_and(|sources| sources.len() > 1) {
-        report.forbidden(path, "may not specify more than 1 volume type per source");
+/// Checks the length of the name of a volume whose node names itself to a portal.
+fn check_portal(report: &mut Report<'_>, volume: &Value, path: &str) {
+    let (name, portal) = (text(&volume["name"]), text(&volume["iscsi"]["targetPortal"]));
+    if volume["iscsi"]["initiatorName"].is_string() && name.len() + 1 + portal.len() > NAME_AND_PORTAL_MAX {
+        report.invalid(format!("{path}.name"), &name.into(), network::TOO_LONG_WITH_PORTAL);
     }
 }
 
-/// Checks which keys of a config map or a secret become which files.
-fn check_items(report: &mut Report<'_>, source: &Value, path: &str) {
-    for (at, item) in items(source, "items").enumerate() {
-        let path = format!("{path}.items[{at}]");
-        require(report, item, &path, "key");
-        require(report, item, &path, "path");
-        check_local_path(report, &item["path"], &format!("{path}.path"));
-        check_mode(report, item, &path, "mode");
+/// Checks a volume that is an image. A template may leave its name to a controller.
+fn check_image(report: &mut Report<'_>, image: &Value, is_pod: bool, path: &str) {
+    if is_pod && text(&image["reference"]).is_empty() {
+        report.required(format!("{path}.reference"), "");
+    }
+    match text(&image["pullPolicy"]) {
+        "" => report.required(format!("{path}.pullPolicy"), ""),
+        policy if PULL_POLICIES.contains(&policy) => {}
+        policy => report.unsupported(format!("{path}.pullPolicy"), &policy.into(), &PULL_POLICIES),
     }
 }
 
-/// Checks which fields of the pod become which files. The errors have no index, as those of Kubernetes.
-fn check_files(report: &mut Report<'_>, source: &Value, path: &str) {
-    for file in items(source, "items") {
-        require(report, file, path, "path");
-        check_local_path(report, &file["path"], &format!("{path}.path"));
-        match (file.get("fieldRef"), file.get("resourceFieldRef")) {
-            (None, None) => report.required(path, "one of fieldRef and resourceFieldRef is required"),
-            (Some(_), Some(_)) => {
-                let detail = "fieldRef and resourceFieldRef can not be specified simultaneously";
-                report.invalid(path, &"resource".into(), detail);
+/// Checks a volume whose claim is made with the pod.
+fn check_ephemeral(report: &mut Report<'_>, volume: &Value, pod: Option<&str>, path: &str) {
+    let template = &volume["ephemeral"]["volumeClaimTemplate"];
+    let template_path = format!("{path}.ephemeral.volumeClaimTemplate");
+    if template.is_object() {
+        check_claim_template(report, template, &template_path);
+    } else {
+        report.required(template_path, "");
+    }
+    let (name, Some(pod)) = (text(&volume["name"]), pod.filter(|pod| !pod.is_empty())) else { return };
+    if name.is_empty() {
+        return;
+    }
+    let claim = format!("{pod}-{name}");
+    for fault in DNS_1123_SUBDOMAIN.faults(&claim) {
+        report.invalid(format!("{path}.name"), &name.into(), &format!("PVC name {claim:?}: {fault}"));
+    }
+}
+
+/// Checks the template of a claim, whose metadata can have labels and annotations only.
+fn check_claim_template(report: &mut Report<'_>, template: &Value, path: &str) {
+    let metadata = &template["metadata"];
+    let metadata_path = format!("{path}.metadata");
+    report.annotation_names(&format!("{metadata_path}.annotations"), &metadata["annotations"]);
+    report.labels(&format!("{metadata_path}.labels"), &metadata["labels"]);
+    let is_given = |(name, value): &(&String, &Value)| name != &"annotations" && name != &"labels" && !value.is_null();
+    for (name, _) in metadata.as_object().into_iter().flatten().filter(is_given) {
+        // Kubernetes writes the name of the field in Go, from a small letter.
+        let name = if name == "uid" { "uID" } else { name };
+        report.forbidden(format!("{metadata_path}.{name}"), "cannot be set");
+    }
+    storage::check_claim_spec(report, &template["spec"], &format!("{path}.spec"));
+    let mode = &template["spec"]["volumeMode"];
+    if !mode.is_null() && !VOLUME_MODES.contains(&text(mode)) {
+        report.unsupported(format!("{path}.spec.volumeMode"), mode, &VOLUME_MODES);
+    }
+}
+
+/// Checks that a volume has no claim that is made with the pod for another volume.
+fn check_claim_name(report: &mut Report<'_>, volumes: &[&Value], volume: &Value, pod: &str, path: &str) {
+    let claim = text(&volume["persistentVolumeClaim"]["claimName"]);
+    let Some(made) = claim.strip_prefix(pod).and_then(|rest| rest.strip_prefix('-')).filter(|_| !pod.is_empty()) else {
+        return;
+    };
+    if volumes.iter().any(|other| other["ephemeral"].is_object() && text(&other["name"]) == made) {
+        let detail = "must not reference a PVC that gets created for an ephemeral volume";
+        report.invalid(format!("{path}.persistentVolumeClaim.claimName"), &claim.into(), detail);
+    }
+}
+
+/// Checks that service account tokens are those of a named account. Only pods have this rule.
+pub(super) fn check_tokens(report: &mut Report<'_>, spec: &Value, path: &str) {
+    if !text(&spec["serviceAccountName"]).is_empty() {
+        return;
+    }
+    for (at, volume) in items(&spec["volumes"]).iter().enumerate() {
+        for (index, source) in items(&volume["projected"]["sources"]).iter().enumerate() {
+            if source["serviceAccountToken"].is_object() {
+                let path = format!("{path}.volumes[{at}].projected.sources[{index}].serviceAccountToken");
+                report.forbidden(path, "must not be specified when serviceAccountName is not set");
             }
-            _ => {}
         }
-        check_mode(report, file, path, "mode");
     }
 }
 
-/// Checks a path below the folder of a volume.
-fn check_local_path(report: &mut Report<'_>, value: &Value, path: &str) {
-    let text = value.as_str().unwrap_or_default();
-    if text.starts_with('/') {
-        report.invalid(path, value, "must be a relative path");
-    }
-    check_steps(report, value, path);
-    if text.starts_with("..") && text != ".." && !text.starts_with("../") {
-        report.invalid(path, value, "must not start with '..'");
-    }
-}
-
-fn check_steps(report: &mut Report<'_>, value: &Value, path: &str) {
-    if value.as_str().is_some_and(|text| text.split('/').any(|step| step == "..")) {
-        report.invalid(path, value, "must not contain '..'");
-    }
-}
-
-fn check_mode(report: &mut Report<'_>, fields: &Value, path: &str, name: &str) {
-    if fields[name].as_i64().is_some_and(|mode| !(0..=MODE_MAX).contains(&mode)) {
-        let detail = "must be a number between 0 and 0777 (octal), both inclusive";
-        report.invalid(format!("{path}.{name}"), &fields[name], detail);
-    }
-}
-
-fn require(report: &mut Report<'_>, fields: &Value, path: &str, name: &str) {
-    if text(fields, name).is_empty() {
-        report.required(format!("{path}.{name}"), "");
-    }
-}
-
-fn is_negative(quantity: &Value) -> bool {
-    quantity.as_str().is_some_and(|text| text.starts_with('-'))
-}
-
-fn items<'v>(fields: &'v Value, name: &str) -> impl Iterator<Item = &'v Value> {
-    fields[name].as_array().into_iter().flatten()
-}
-
-fn text<'v>(fields: &'v Value, name: &str) -> &'v str {
-    fields[name].as_str().unwrap_or_default()
-}
+#[cfg(test)]
+mod tests;

@@ -1,13 +1,13 @@
-//! Webhooks of admission. They are stored, and not called.
+//! Webhooks of admission.
 //!
 //! Source: `pkg/apis/admissionregistration/validation/validation.go` of Kubernetes.
 
 use std::collections::BTreeSet;
 
+use homeostat_cel::names::{DNS_1035_LABEL, DNS_1123_SUBDOMAIN};
 use serde_json::Value;
 
 use super::admission::{check_conditions, check_rule};
-use super::names::{VERSION, is_subdomain, is_version};
 use super::report::{Report, items, text};
 use super::url::Url;
 
@@ -15,6 +15,8 @@ use super::url::Url;
 const TIMEOUT_SECONDS: std::ops::RangeInclusive<i64> = 1..=30;
 /// The versions of a review that an API server sends.
 const REVIEW_VERSIONS: [&str; 2] = ["v1", "v1beta1"];
+/// The side effects that a webhook can have; in a dry run, the first two have none.
+const SIDE_EFFECTS: [&str; 4] = ["None", "NoneOnDryRun", "Some", "Unknown"];
 
 /// The rules that webhooks obey. An update need not obey a rule that the stored webhooks violate: they can be older than it.
 struct WebhookRules {
@@ -53,9 +55,9 @@ impl WebhookRules {
     }
 }
 
-/// Returns whether a webhook may have side effects in a dry run. The schema refuses values that Kubernetes does not know.
+/// Returns whether a webhook may have side effects in a dry run.
 fn has_side_effects(webhook: &Value) -> bool {
-    ["Some", "Unknown"].contains(&text(&webhook["sideEffects"]))
+    !SIDE_EFFECTS[..2].contains(&text(&webhook["sideEffects"]))
 }
 
 fn has_known_version(versions: &[Value]) -> bool {
@@ -85,7 +87,7 @@ pub(super) fn check(report: &mut Report<'_>) {
 
 fn check_webhook(report: &mut Report<'_>, webhook: &Value, path: &str, rules: &WebhookRules) {
     let name = text(&webhook["name"]);
-    if !name.is_empty() && !is_subdomain(name) {
+    if !name.is_empty() && !DNS_1123_SUBDOMAIN.fits(name) {
         report.subdomain(format!("{path}.name"), &webhook["name"]);
     } else if !name.is_empty() && name.split('.').count() < 3 {
         let detail = "should be a domain with at least three segments separated by dots";
@@ -94,27 +96,30 @@ fn check_webhook(report: &mut Report<'_>, webhook: &Value, path: &str, rules: &W
     for (at, rule) in items(&webhook["rules"]).iter().enumerate() {
         check_rule(report, rule, &format!("{path}.rules[{at}]"));
     }
-    if rules.without_side_effects && has_side_effects(webhook) {
-        report.unsupported(format!("{path}.sideEffects"), &webhook["sideEffects"], &["None", "NoneOnDryRun"]);
-    }
+    check_side_effects(report, &webhook["sideEffects"], format!("{path}.sideEffects"), rules);
     let seconds = &webhook["timeoutSeconds"];
     if seconds.as_i64().is_some_and(|seconds| !TIMEOUT_SECONDS.contains(&seconds)) {
         let detail = "the timeout value must be between 1 and 30 seconds";
         report.invalid(format!("{path}.timeoutSeconds"), seconds, detail);
     }
     for name in ["namespaceSelector", "objectSelector"] {
-        let path = format!("{path}.{name}");
-        report.selector(&path, &webhook[name]);
-        if !rules.selector_values {
-            let is_value = |path: &str| path.ends_with(']') && path.contains(".values[");
-            report.found.retain(|found| !(found.path.starts_with(&path) && is_value(&found.path)));
-        }
+        report.selector_with(&format!("{path}.{name}"), &webhook[name], rules.selector_values);
     }
     check_client(report, &webhook["clientConfig"], &format!("{path}.clientConfig"));
     if rules.match_conditions {
         check_conditions(report, &webhook["matchConditions"], &format!("{path}.matchConditions"), false);
     }
     check_review_versions(report, webhook, &format!("{path}.admissionReviewVersions"), rules);
+}
+
+/// Checks what a webhook does in a dry run.
+fn check_side_effects(report: &mut Report<'_>, effects: &Value, path: String, rules: &WebhookRules) {
+    let allowed = if rules.without_side_effects { &SIDE_EFFECTS[..2] } else { &SIDE_EFFECTS };
+    if effects.is_null() {
+        report.required(path, &format!("must specify one of {}", allowed.join(", ")));
+    } else if !allowed.contains(&text(effects)) {
+        report.unsupported(path, effects, allowed);
+    }
 }
 
 fn check_review_versions(report: &mut Report<'_>, webhook: &Value, path: &str, rules: &WebhookRules) {
@@ -127,8 +132,8 @@ fn check_review_versions(report: &mut Report<'_>, webhook: &Value, path: &str, r
         let path = format!("{path}[{at}]");
         if !seen.insert(text(version)) {
             report.invalid(path, version, "duplicate version");
-        } else if !is_version(text(version)) {
-            report.invalid(path, version, VERSION);
+        } else {
+            report.form(path, version, &DNS_1035_LABEL);
         }
     }
     if rules.known_versions && !has_known_version(versions) {
@@ -165,9 +170,9 @@ fn check_service(report: &mut Report<'_>, service: &Value, path: &str) {
     for (at, step) in steps.strip_suffix('/').unwrap_or(steps).split('/').enumerate() {
         if step.is_empty() {
             report.invalid(path.clone(), &service["path"], &format!("segment[{at}] may not be empty"));
-        } else if !is_subdomain(step) {
-            let detail = format!("segment[{at}]: a lowercase RFC 1123 subdomain is required");
-            report.invalid(path.clone(), &service["path"], &detail);
+        }
+        for fault in DNS_1123_SUBDOMAIN.faults(step).iter().filter(|_| !step.is_empty()) {
+            report.invalid(path.clone(), &service["path"], &format!("segment[{at}]: {fault}"));
         }
     }
 }

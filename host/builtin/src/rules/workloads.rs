@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::defaults::{default, labels_of_template, object_at};
 use super::pods::{check_template, template_defaults};
-use super::report::Report;
+use super::report::{Report, text};
 use super::storage::check_claim;
 
 const ALWAYS: &[&str] = &["Always"];
@@ -47,8 +47,14 @@ pub(super) fn replication_controller_defaults(controller: &mut Value, _old: Opti
     }
 }
 
-pub(super) fn stateful_set_defaults(stateful_set: &mut Value, _old: Option<&Value>) {
+pub(super) fn stateful_set_defaults(stateful_set: &mut Value, old: Option<&Value>) {
     template_of(stateful_set);
+    const UNAVAILABLE: &str = "/spec/updateStrategy/rollingUpdate/maxUnavailable";
+    let has_it = old.is_some_and(|old| old.pointer(UNAVAILABLE).is_some());
+    if let Some(parameters) = object_at(stateful_set, "/spec/updateStrategy/rollingUpdate").filter(|_| !has_it) {
+        // Its gate is off.
+        parameters.remove("maxUnavailable");
+    }
     if let Some(strategy) = object_at(stateful_set, "/spec/updateStrategy") {
         // A strategy that was named keeps what it lacks.
         if !strategy.contains_key("type") {
@@ -90,7 +96,7 @@ fn count_templates(daemon_set: &mut Value, old: Option<&Value>) {
 pub(super) fn check_deployment(report: &mut Report<'_>) {
     report.not_negative("/spec", &["replicas", "minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds"]);
     check_selector(report, "deployment");
-    check_template(report, "/spec/template", "spec.template", Some(ALWAYS), &[]);
+    check_endless_template(report, "ReplicaSet", &[]);
     let (deadline, ready) = (report.at("/spec/progressDeadlineSeconds"), report.at("/spec/minReadySeconds"));
     if deadline.as_i64().is_some_and(|deadline| deadline <= ready.as_i64().unwrap_or(0)) {
         report.invalid("spec.progressDeadlineSeconds", deadline, "must be greater than minReadySeconds");
@@ -120,7 +126,7 @@ pub(super) fn check_deployment(report: &mut Report<'_>) {
 pub(super) fn check_replica_set(report: &mut Report<'_>) {
     report.not_negative("/spec", &["replicas", "minReadySeconds"]);
     check_selector(report, "deployment");
-    check_template(report, "/spec/template", "spec.template", Some(ALWAYS), &[]);
+    check_endless_template(report, "ReplicaSet", &[]);
     report.immutable("/spec/selector");
 }
 
@@ -135,19 +141,24 @@ pub(super) fn check_replication_controller(report: &mut Report<'_>) {
         return;
     }
     check_labels(report, &json!({ "matchLabels": selector }));
-    check_template(report, "/spec/template", "spec.template", Some(ALWAYS), &[]);
+    check_endless_template(report, "ReplicationController", &[]);
 }
 
 pub(super) fn check_stateful_set(report: &mut Report<'_>) {
-    report.not_negative("/spec", &["replicas", "minReadySeconds", "revisionHistoryLimit"]);
+    report.not_negative("/spec", &["replicas", "minReadySeconds"]);
     check_selector(report, "statefulset");
+    check_ordinals(report);
+    check_retention(report);
     let policy = report.at("/spec/podManagementPolicy");
-    if !["OrderedReady", "Parallel"].iter().any(|known| policy == known) {
-        report.invalid("spec.podManagementPolicy", policy, "must be 'OrderedReady' or 'Parallel'");
+    match text(policy) {
+        "" => report.required("spec.podManagementPolicy", ""),
+        "OrderedReady" | "Parallel" => {}
+        _ => report.invalid("spec.podManagementPolicy", policy, "must be 'OrderedReady' or 'Parallel'"),
     }
     let strategy = report.at("/spec/updateStrategy");
-    match strategy["type"].as_str().unwrap_or_default() {
-        "RollingUpdate" => {}
+    match text(&strategy["type"]) {
+        "" => report.required("spec.updateStrategy", ""),
+        "RollingUpdate" => report.not_negative("/spec/updateStrategy/rollingUpdate", &["partition"]),
         "OnDelete" if strategy["rollingUpdate"].is_object() => {
             let detail = "only allowed for updateStrategy 'RollingUpdate'";
             report.invalid("spec.updateStrategy.rollingUpdate", &strategy["rollingUpdate"], detail);
@@ -155,7 +166,7 @@ pub(super) fn check_stateful_set(report: &mut Report<'_>) {
         "OnDelete" => {}
         _ => report.invalid("spec.updateStrategy", strategy, "must be 'RollingUpdate' or 'OnDelete'"),
     }
-    check_template(report, "/spec/template", "spec.template", Some(ALWAYS), &claimed_volumes(report));
+    check_endless_template(report, "StatefulSet", &claimed_volumes(report));
     // An update cannot change them.
     let count = report.at("/spec/volumeClaimTemplates").as_array().filter(|_| report.old.is_none()).map_or(0, Vec::len);
     for at in 0..count {
@@ -188,6 +199,37 @@ pub(super) fn check_stateful_set(report: &mut Report<'_>) {
     }
 }
 
+/// Checks the template of pods that run until somebody deletes them. They get `further` volumes.
+fn check_endless_template(report: &mut Report<'_>, kind: &str, further: &[Value]) {
+    check_template(report, "/spec/template", "spec.template", Some(ALWAYS), further);
+    if !report.at("/spec/template/spec/activeDeadlineSeconds").is_null() {
+        let detail = format!("activeDeadlineSeconds in {kind} is not Supported");
+        report.forbidden("spec.template.spec.activeDeadlineSeconds", &detail);
+    }
+}
+
+/// Checks the number of the first pod of a stateful set, and the name of its service.
+fn check_ordinals(report: &mut Report<'_>) {
+    let (first, service) = (report.at("/spec/ordinals/start"), report.at("/spec/serviceName"));
+    if first.as_i64().is_some_and(|first| first < 0) {
+        report.invalid("spec.ordinals.start", first, "must be greater than or equal to 0");
+    }
+    if report.old.is_none() && !text(service).is_empty() {
+        report.label("spec.serviceName".to_owned(), service);
+    }
+}
+
+/// Checks what becomes of the claims of the pods that a stateful set had.
+fn check_retention(report: &mut Report<'_>) {
+    let policy = report.at("/spec/persistentVolumeClaimRetentionPolicy");
+    for name in ["whenDeleted", "whenScaled"].iter().filter(|_| policy.is_object()) {
+        if !["Retain", "Delete"].contains(&text(&policy[*name])) {
+            let path = format!("spec.persistentVolumeClaimRetentionPolicy.{name}");
+            report.unsupported(path, &policy[*name], &["Retain", "Delete"]);
+        }
+    }
+}
+
 /// Returns the volumes that each pod of a stateful set has for its claims.
 fn claimed_volumes(report: &Report<'_>) -> Vec<Value> {
     let mut names = BTreeSet::new();
@@ -211,7 +253,7 @@ pub(super) fn check_controller_revision(report: &mut Report<'_>) {
 pub(super) fn check_daemon_set(report: &mut Report<'_>) {
     report.not_negative("/spec", &["minReadySeconds", "revisionHistoryLimit"]);
     check_selector(report, "daemonset");
-    check_template(report, "/spec/template", "spec.template", Some(ALWAYS), &[]);
+    check_endless_template(report, "DaemonSet", &[]);
     check_daemon_set_strategy(report);
     report.immutable("/spec/selector");
 }

@@ -8,9 +8,9 @@ use std::collections::BTreeSet;
 use homeostat_store::schema::quantity_in_nanos;
 use serde_json::{Map, Value};
 
-use super::{check_driver_name, check_effect, check_label_value, check_name};
+use super::{check_driver_name, check_effect, check_name};
 use crate::rules::defaults::{default, object_at};
-use crate::rules::names::{LABEL, is_label};
+use crate::rules::pods::check_node_selector;
 use crate::rules::report::{Report, items, text};
 
 /// Most items of the lists of a slice. It has fewer devices if one of them has a taint or consumes counters.
@@ -96,7 +96,9 @@ fn check_pool(report: &mut Report<'_>, pool: &Value) {
     if pool["resourceSliceCount"].as_i64().unwrap_or(0) <= 0 {
         report.invalid("spec.pool.resourceSliceCount", &pool["resourceSliceCount"], "must be greater than zero");
     }
-    report.not_negative("/spec/pool", &["generation"]);
+    if pool["generation"].as_i64().is_some_and(|generation| generation < 0) {
+        report.invalid("spec.pool.generation", &pool["generation"], "must be greater than or equal to zero");
+    }
 }
 
 /// Checks the ways in which an object selects nodes, and returns how many of them it has. A flag is one if it is true.
@@ -115,7 +117,7 @@ fn count_selections(report: &mut Report<'_>, holder: &Value, path: &str, flags: 
     }
     if holder["nodeSelector"].is_object() {
         count += 1;
-        check_node_selector(report, &holder["nodeSelector"], &format!("{path}.nodeSelector"));
+        check_node_selector(report, &holder["nodeSelector"], &format!("{path}.nodeSelector"), true);
     }
     for name in flags {
         match &holder[*name] {
@@ -158,66 +160,6 @@ fn check_nodes_of_device(report: &mut Report<'_>, device: &Value, path: &str, is
         0 => report.required(path, detail),
         1 => {}
         count => report.invalid(path, &count.into(), detail),
-    }
-}
-
-fn check_node_selector(report: &mut Report<'_>, selector: &Value, path: &str) {
-    let terms = items(&selector["nodeSelectorTerms"]);
-    if terms.is_empty() {
-        report.required(format!("{path}.nodeSelectorTerms"), "must have at least one node selector term");
-    }
-    for (at, term) in terms.iter().enumerate() {
-        for list in ["matchExpressions", "matchFields"] {
-            for (place, requirement) in items(&term[list]).iter().enumerate() {
-                let path = format!("{path}.nodeSelectorTerms[{at}].{list}[{place}]");
-                check_operator(report, requirement, &path, list == "matchFields");
-                check_operands(report, requirement, &path, list == "matchFields");
-            }
-        }
-    }
-}
-
-/// Checks how a requirement compares a label of a node, or a field.
-fn check_operator(report: &mut Report<'_>, requirement: &Value, path: &str, is_field: bool) {
-    let (operator, values) = (&requirement["operator"], format!("{path}.values"));
-    match (text(operator), items(&requirement["values"]).len()) {
-        ("In" | "NotIn", count) if is_field => {
-            if count != 1 {
-                let detail = "must be only one value when `operator` is 'In' or 'NotIn' for node field selector";
-                report.required(values, detail);
-            }
-        }
-        ("In" | "NotIn", 0) => report.required(values, "must be specified when `operator` is 'In' or 'NotIn'"),
-        ("In" | "NotIn", _) => {}
-        ("Exists" | "DoesNotExist", count) if !is_field => {
-            if count > 0 {
-                report.forbidden(values, "may not be specified when `operator` is 'Exists' or 'DoesNotExist'");
-            }
-        }
-        ("Gt" | "Lt", count) if !is_field => {
-            if count != 1 {
-                report.required(values, "must be specified single value when `operator` is 'Lt' or 'Gt'");
-            }
-        }
-        _ => report.invalid(format!("{path}.operator"), operator, "not a valid selector operator"),
-    }
-}
-
-/// Checks the key and the values of a requirement.
-fn check_operands(report: &mut Report<'_>, requirement: &Value, path: &str, is_field: bool) {
-    let key = &requirement["key"];
-    if !is_field {
-        report.qualified(format!("{path}.key"), key);
-    } else if key != "metadata.name" {
-        return report.invalid(format!("{path}.key"), key, "not a valid field selector key");
-    }
-    for (at, value) in items(&requirement["values"]).iter().enumerate() {
-        let path = format!("{path}.values[{at}]");
-        if is_field {
-            report.subdomain(path, value);
-        } else {
-            check_label_value(report, value, path);
-        }
     }
 }
 
@@ -388,7 +330,7 @@ fn check_taints(report: &mut Report<'_>, device: &Value, path: &str) {
     }
     for (path, taint) in report.at_most(path, &device["taints"], TAINTS_MAX) {
         report.qualified(format!("{path}.key"), &taint["key"]);
-        check_label_value(report, &taint["value"], format!("{path}.value"));
+        report.label_value(format!("{path}.value"), &taint["value"]);
         check_effect(report, &taint["effect"], format!("{path}.effect"));
     }
 }
@@ -406,8 +348,8 @@ fn check_counters(report: &mut Report<'_>, holder: &Value, path: &str, name: &st
     if counters.len() > COUNTERS_MAX {
         return report.too_many(&path, counters.len(), COUNTERS_MAX);
     }
-    for name in counters.keys().filter(|name| !is_label(name)) {
-        report.invalid(path.clone(), &name.as_str().into(), LABEL);
+    for name in counters.keys() {
+        report.label(path.clone(), &name.as_str().into());
     }
 }
 

@@ -8,14 +8,13 @@ use homeostat_store::Subresource;
 use serde_json::{Map, Value, json};
 
 use super::super::report::Report;
+use super::annotations::MIRROR;
 use super::quality;
 
 /// The lists whose containers can be resized.
 const RESIZED: [&str; 2] = ["containers", "initContainers"];
 /// The amounts that a resize changes.
 const AMOUNTS: [&str; 2] = ["cpu", "memory"];
-/// The annotation of a pod that a node made of a file.
-const MIRROR: &str = "kubernetes.io/config.mirror";
 
 /// Undoes the changes of a pod that a write through this subresource cannot make.
 pub(in crate::rules) fn confine(pod: &mut Value, old: &Value, subresource: Option<Subresource>) {
