@@ -168,7 +168,6 @@ fn compare_transitions(pair: &Pair, plural: &str, transitions: &Value, different
             200 | 201 => comparable(answer.json()).to_string(),
             status => format!("{status}\n{}", causes(&answer.json()).into_iter().collect::<Vec<_>>().join("\n")),
         });
-        let theirs = theirs.replace(&format!("\"{}", "a".repeat(300)), &format!("\"{}…", "a".repeat(100)));
         if theirs != ours {
             different.push(format!("{method} {body}\n{}", difference(&theirs, &ours)));
         }

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 pub struct NameForm {
     /// In bytes.
     pub length_max: usize,
-    /// What Kubernetes calls the bytes.
+    /// The word of Kubernetes for the bytes.
     unit: &'static str,
     /// Returns why a text of any length does not have the form.
     fault: fn(&str) -> Option<String>,

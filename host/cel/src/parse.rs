@@ -54,7 +54,7 @@ pub(crate) fn parse(source: &str) -> Result<Node, CompileError> {
     }
 }
 
-/// What an expression can begin with, as cel-go names it.
+/// The tokens that begin an expression, as cel-go names them.
 const START: &str = "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, \
     IDENTIFIER}";
 

@@ -45,7 +45,7 @@ fn check_subset(report: &mut Report<'_>, subset: &Value, path: &str) {
             _ => report.label(format!("{path}.name"), &port["name"]),
         }
         report.port(format!("{path}.port"), &port["port"]);
-        check_protocol(report, port, &path);
+        check_app_protocol(report, port, &path);
     }
 }
 
@@ -86,7 +86,8 @@ impl Report<'_> {
     }
 }
 
-fn check_protocol(report: &mut Report<'_>, port: &Value, path: &str) {
+/// Checks the protocol that a port speaks above its transport.
+pub(super) fn check_app_protocol(report: &mut Report<'_>, port: &Value, path: &str) {
     if port["appProtocol"].is_string() {
         report.qualified(format!("{path}.appProtocol"), &port["appProtocol"]);
     }
@@ -132,7 +133,7 @@ fn check_slice_ports(report: &mut Report<'_>, ports: &[Value]) {
         if !names.insert(name) {
             report.duplicate(format!("{path}.name"), &name.into());
         }
-        check_protocol(report, port, &path);
+        check_app_protocol(report, port, &path);
     }
 }
 

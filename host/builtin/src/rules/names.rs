@@ -16,15 +16,21 @@ pub(super) const NO_NETWORK: &str = "must be a valid CIDR value, (e.g. 10.9.8.0/
 
 const PORT_NAME_BYTES_MAX: usize = 15;
 
-/// Returns whether a text is the name of a port.
-pub(super) fn is_port_name(text: &str) -> bool {
-    let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-    (1..=PORT_NAME_BYTES_MAX).contains(&text.len())
-        && text.bytes().all(|byte| is_plain(byte) || byte == b'-')
-        && text.bytes().any(|byte| byte.is_ascii_lowercase())
-        && !text.contains("--")
-        && !text.starts_with('-')
-        && !text.ends_with('-')
+/// Returns what is wrong with the name of a port.
+fn port_name_faults(name: &str) -> Vec<String> {
+    let is_letter = |byte: u8| byte.is_ascii_lowercase();
+    let is_plain = |byte: u8| is_letter(byte) || byte.is_ascii_digit() || byte == b'-';
+    let faults = [
+        (name.len() > PORT_NAME_BYTES_MAX, "must be no more than 15 characters"),
+        (
+            name.is_empty() || !name.bytes().all(is_plain),
+            "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)",
+        ),
+        (!name.bytes().any(is_letter), "must contain at least one letter (a-z)"),
+        (name.contains("--"), "must not contain consecutive hyphens"),
+        (name.starts_with('-') || name.ends_with('-'), "must not begin or end with a hyphen"),
+    ];
+    faults.into_iter().filter(|(is_violated, _)| *is_violated).map(|(_, fault)| fault.to_owned()).collect()
 }
 
 /// Returns whether a text is a network, as `10.0.0.0/8`.
@@ -155,27 +161,38 @@ impl Report<'_> {
         self.labels(&format!("{path}.matchLabels"), &selector["matchLabels"]);
         for (at, requirement) in items(&selector["matchExpressions"]).iter().enumerate() {
             let path = format!("{path}.matchExpressions[{at}]");
-            self.selector_requirement(&path, requirement);
-            if checks_values {
-                self.label_values(&format!("{path}.values"), items(&requirement["values"]));
-            }
+            self.selector_requirement(&path, requirement, false, checks_values);
         }
     }
 
-    fn selector_requirement(&mut self, path: &str, requirement: &Value) {
-        let values = items(&requirement["values"]);
-        match requirement["operator"].as_str().unwrap_or_default() {
-            "In" | "NotIn" if values.is_empty() => {
-                self.required(format!("{path}.values"), "must be specified when `operator` is 'In' or 'NotIn'");
+    /// Checks a requirement of labels, which can compare numbers if `compares`, and its values if `checks_values`.
+    pub(super) fn selector_requirement(
+        &mut self,
+        path: &str,
+        requirement: &Value,
+        compares: bool,
+        checks_values: bool,
+    ) {
+        let (values, list) = (format!("{path}.values"), items(&requirement["values"]));
+        match text(&requirement["operator"]) {
+            "In" | "NotIn" if list.is_empty() => {
+                self.required(values.clone(), "must be specified when `operator` is 'In' or 'NotIn'");
             }
-            "Exists" | "DoesNotExist" if !values.is_empty() => {
+            "Exists" | "DoesNotExist" if !list.is_empty() => {
                 let detail = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'";
-                self.forbidden(format!("{path}.values"), detail);
+                self.forbidden(values.clone(), detail);
+            }
+            "Gt" | "Lt" if compares && list.len() != 1 => {
+                self.required(values.clone(), "must be specified single value when `operator` is 'Lt' or 'Gt'");
             }
             "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
+            "Gt" | "Lt" if compares => {}
             other => self.invalid(format!("{path}.operator"), &other.into(), "not a valid selector operator"),
         }
         self.qualified(format!("{path}.key"), &text(&requirement["key"]).into());
+        if checks_values {
+            self.label_values(&values, list);
+        }
     }
 
     /// Checks an IP address of a field that Kubernetes also takes in other than its canonical form.
@@ -186,9 +203,7 @@ impl Report<'_> {
             }
             Ok(_) => {}
             Err(_) if has_leading_zeros(text(value)) => self.invalid(path, value, "must not have leading 0s"),
-            Err(_) => {
-                self.invalid(path, value, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)");
-            }
+            Err(_) => self.invalid(path, value, NO_ADDRESS),
         }
     }
 
@@ -202,26 +217,7 @@ impl Report<'_> {
     /// Checks the number or the name of a port.
     pub(super) fn port_or_name(&mut self, path: String, value: &Value) {
         match value {
-            Value::String(name) if is_port_name(name) => {}
-            Value::String(name) => {
-                let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-                if name.len() > PORT_NAME_BYTES_MAX {
-                    self.invalid(path.clone(), value, "must be no more than 15 characters");
-                }
-                if name.is_empty() || !name.bytes().all(is_plain) {
-                    let detail = "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)";
-                    self.invalid(path.clone(), value, detail);
-                }
-                if !name.bytes().any(|byte| byte.is_ascii_lowercase()) {
-                    self.invalid(path.clone(), value, "must contain at least one letter (a-z)");
-                }
-                if name.contains("--") {
-                    self.invalid(path.clone(), value, "must not contain consecutive hyphens");
-                }
-                if name.starts_with('-') || name.ends_with('-') {
-                    self.invalid(path, value, "must not begin or end with a hyphen");
-                }
-            }
+            Value::String(name) => self.faults(path, value, port_name_faults(name)),
             _ => self.port(path, value),
         }
     }

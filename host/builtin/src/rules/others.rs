@@ -4,6 +4,7 @@ use homeostat_store::Subresource;
 use serde_json::{Value, json};
 
 use super::defaults::{default_text, object_at};
+use super::pods::check_preemption_policy;
 use super::report::{Report, items};
 
 /// Longest value of a label. Source: Kubernetes.
@@ -158,8 +159,6 @@ const PRIORITY_MAX: i64 = 1_000_000_000;
 const PRIORITIES_OF_SYSTEM: [(&str, i64); 2] =
     [("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000)];
 
-const PREEMPTION_POLICIES: [&str; 2] = ["PreemptLowerPriority", "Never"];
-
 pub(super) fn check_priority_class(report: &mut Report<'_>) {
     let name = report.at("/metadata/name").as_str().unwrap_or_default();
     let is_of_system = name.starts_with("system-");
@@ -189,10 +188,8 @@ pub(super) fn check_priority_class(report: &mut Report<'_>) {
     let policy = report.at("/preemptionPolicy");
     if report.old.is_some() {
         report.immutable("/preemptionPolicy");
-    } else if policy == "" {
-        report.required("preemptionPolicy", "");
-    } else if !policy.is_null() && !PREEMPTION_POLICIES.iter().any(|known| policy == known) {
-        report.unsupported("preemptionPolicy", policy, &PREEMPTION_POLICIES);
+    } else {
+        check_preemption_policy(report, policy, "preemptionPolicy");
     }
 }
 

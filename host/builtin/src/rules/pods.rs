@@ -23,6 +23,7 @@ use super::report::{Report, text};
 use super::volumes;
 pub(super) use affinity::check_node_selector;
 use spec::PodSpec;
+pub(super) use spec::check_preemption_policy;
 pub(super) use subresources::confine;
 pub(super) use tolerations::check_tolerations;
 

@@ -195,7 +195,7 @@ impl Amounts<'_> {
         quantity_in_nanos(self.value(list))
     }
 
-    /// Checks that the bounds and the defaults are in order, and that defaults of what has no overcommitment are one.
+    /// Checks that the bounds and the defaults are in order, and that the defaults of a resource without overcommitment are equal.
     fn check_order(&self, report: &mut Report<'_>, path: &str) {
         for (less, more, at, named, words) in [
             ("min", "max", "min", "min", ["min", "max"]),

@@ -7,6 +7,10 @@ use serde_json::Value;
 /// Most causes that are collected. An answer has fewer.
 const FOUND_MAX: usize = 100;
 
+/// How long a token of a service account may be valid, in seconds.
+const TOKEN_SECONDS_MIN: i64 = 600;
+const TOKEN_SECONDS_MAX: i64 = 1 << 32;
+
 /// A resource under validation.
 pub(super) struct Report<'r> {
     pub(super) resource: &'r Value,
@@ -93,6 +97,16 @@ impl<'r> Report<'r> {
         }
     }
 
+    /// Checks the life of a token, if it is given.
+    pub(super) fn token_seconds(&mut self, path: String, seconds: &Value) {
+        let bound = match seconds.as_i64() {
+            Some(..TOKEN_SECONDS_MIN) => "less than 10 minutes",
+            Some(number) if number > TOKEN_SECONDS_MAX => "larger than 2^32 seconds",
+            _ => return,
+        };
+        self.invalid(path, seconds, &format!("may not specify a duration {bound}"));
+    }
+
     /// Checks a count, or a part of a hundred as `25%`.
     pub(super) fn count_or_percent(&mut self, path: &str, value: &Value) {
         let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -142,6 +156,15 @@ impl<'r> Report<'r> {
 /// Returns the items of a list; none for any other value.
 pub(super) fn items(value: &Value) -> &[Value] {
     value.as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
+/// Returns an object without some of its fields.
+pub(super) fn without(value: &Value, names: &[&str]) -> Value {
+    let mut value = value.clone();
+    if let Some(fields) = value.as_object_mut() {
+        fields.retain(|name, _| !names.contains(&name.as_str()));
+    }
+    value
 }
 
 /// Returns a text; an empty one for any other value.

@@ -9,15 +9,13 @@ use homeostat_store::schema::quantity_in_nanos;
 use serde_json::{Map, Value};
 
 use super::defaults::{default, object_at};
-use super::report::{Report, text};
+use super::report::{Report, text, without};
 use super::{pods, volumes};
 pub(super) use claims::{check_claim, check_claim_spec, check_persistent_volume_claim, claim_defaults};
 pub(super) use classes::{check_storage_class, check_volume_attributes_class};
 
 /// Most bytes of the id of a node for a driver.
 const NODE_ID_BYTES_MAX: usize = 256;
-/// The life of a token for a driver, in seconds.
-const TOKEN_SECONDS: std::ops::RangeInclusive<i64> = 600..=1 << 32;
 /// The least time between two updates of the capacity of a node, in seconds.
 const UPDATE_SECONDS_MIN: i64 = 10;
 
@@ -52,13 +50,7 @@ pub(super) fn check_persistent_volume(report: &mut Report<'_>) {
     }
     volumes::persistent::check(report, report.at("/spec"), text(report.at("/metadata/name")), "spec");
     let Some(old) = report.old else { return };
-    let sources = |spec: &Value| {
-        let mut spec = spec.clone();
-        if let Some(fields) = spec.as_object_mut() {
-            fields.retain(|name, _| !PLAIN_FIELDS.contains(&name.as_str()));
-        }
-        spec
-    };
+    let sources = |spec: &Value| without(spec, &PLAIN_FIELDS);
     if sources(report.at("/spec")) != sources(&old["spec"]) {
         report.forbidden("spec.persistentvolumesource", "spec.persistentvolumesource is immutable after creation");
     }
@@ -131,13 +123,7 @@ pub(super) fn check_driver(report: &mut Report<'_>) {
             report.duplicate(format!("{path}.audience"), &request["audience"]);
             continue;
         }
-        let seconds = request["expirationSeconds"].as_i64();
-        if seconds.is_some_and(|seconds| !TOKEN_SECONDS.contains(&seconds)) {
-            let is_short = seconds.is_some_and(|seconds| seconds < *TOKEN_SECONDS.start());
-            let bound = if is_short { "less than 10 minutes" } else { "larger than 2^32 seconds" };
-            let detail = &format!("may not specify a duration {bound}");
-            report.invalid(format!("{path}.expirationSeconds"), &request["expirationSeconds"], detail);
-        }
+        report.token_seconds(format!("{path}.expirationSeconds"), &request["expirationSeconds"]);
     }
     let policy = &spec["fsGroupPolicy"];
     if !policy.is_null() && !GROUP_POLICIES.iter().any(|known| policy == known) {
@@ -166,9 +152,8 @@ pub(super) fn check_driver(report: &mut Report<'_>) {
     report.immutable("/spec/volumeLifecycleModes");
 }
 
-/// Sets the fields of a driver that are always there.
+/// Removes the field of a driver whose gate is off.
 pub(super) fn driver_defaults(driver: &mut Value, _old: Option<&Value>) {
-    // Its gate is off.
     if let Some(spec) = object_at(driver, "/spec") {
         spec.remove("preventPodSchedulingIfMissing");
     }
@@ -204,19 +189,11 @@ pub(super) fn check_node_drivers(report: &mut Report<'_>) {
     let old = report.old.map(|old| &old["spec"]["drivers"]).and_then(Value::as_array);
     for before in old.into_iter().flatten() {
         for now in report.at("/spec/drivers").as_array().into_iter().flatten() {
-            if now["name"] == before["name"] && without_allocatable(now) != without_allocatable(before) {
+            if now["name"] == before["name"] && without(now, &["allocatable"]) != without(before, &["allocatable"]) {
                 report.invalid("spec.drivers", now, "field is immutable");
             }
         }
     }
-}
-
-fn without_allocatable(driver: &Value) -> Value {
-    let mut driver = driver.clone();
-    if let Some(fields) = driver.as_object_mut() {
-        fields.remove("allocatable");
-    }
-    driver
 }
 
 pub(super) fn check_capacity(report: &mut Report<'_>) {

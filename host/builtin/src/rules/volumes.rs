@@ -20,8 +20,6 @@ use sources::{MORE_THAN_ONE, OF_PODS};
 
 const PULL_POLICIES: [&str; 3] = ["Always", "IfNotPresent", "Never"];
 const VOLUME_MODES: [&str; 2] = ["Block", "Filesystem"];
-/// The longest name and portal of a volume whose node names itself to the portal, in bytes.
-const NAME_AND_PORTAL_MAX: usize = 64;
 
 /// Checks the volumes of a pod, and returns those that are valid: others cannot be mounted. `pod` is the name of the pod;
 /// `None` for a template.
@@ -78,8 +76,8 @@ fn check_source(report: &mut Report<'_>, volume: &Value, pod: Option<&str>, path
 
 /// Checks the length of the name of a volume whose node names itself to a portal.
 fn check_portal(report: &mut Report<'_>, volume: &Value, path: &str) {
-    let (name, portal) = (text(&volume["name"]), text(&volume["iscsi"]["targetPortal"]));
-    if volume["iscsi"]["initiatorName"].is_string() && name.len() + 1 + portal.len() > NAME_AND_PORTAL_MAX {
+    let name = text(&volume["name"]);
+    if network::is_too_long_with_portal(&volume["iscsi"], name) {
         report.invalid(format!("{path}.name"), &name.into(), network::TOO_LONG_WITH_PORTAL);
     }
 }

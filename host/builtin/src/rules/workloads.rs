@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::defaults::{default, labels_of_template, object_at};
 use super::pods::{check_template, template_defaults};
-use super::report::{Report, text};
+use super::report::{Report, text, without};
 use super::storage::check_claim;
 
 const ALWAYS: &[&str] = &["Always"];
@@ -144,6 +144,17 @@ pub(super) fn check_replication_controller(report: &mut Report<'_>) {
     check_endless_template(report, "ReplicationController", &[]);
 }
 
+/// The fields of a stateful set that can change.
+const MUTABLE_FIELDS: [&str; 7] = [
+    "replicas",
+    "template",
+    "updateStrategy",
+    "revisionHistoryLimit",
+    "persistentVolumeClaimRetentionPolicy",
+    "minReadySeconds",
+    "ordinals",
+];
+
 pub(super) fn check_stateful_set(report: &mut Report<'_>) {
     report.not_negative("/spec", &["replicas", "minReadySeconds"]);
     check_selector(report, "statefulset");
@@ -174,23 +185,7 @@ pub(super) fn check_stateful_set(report: &mut Report<'_>) {
         check_claim(report, &pointer, &format!("{path}.spec"));
     }
     let Some(old) = report.old else { return };
-    let fixed = |spec: &Value| {
-        let mut spec = spec.clone();
-        if let Some(fields) = spec.as_object_mut() {
-            for name in [
-                "replicas",
-                "template",
-                "updateStrategy",
-                "revisionHistoryLimit",
-                "persistentVolumeClaimRetentionPolicy",
-                "minReadySeconds",
-                "ordinals",
-            ] {
-                fields.remove(name);
-            }
-        }
-        spec
-    };
+    let fixed = |spec: &Value| without(spec, &MUTABLE_FIELDS);
     if fixed(report.at("/spec")) != fixed(&old["spec"]) {
         let detail = "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', \
             'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are \

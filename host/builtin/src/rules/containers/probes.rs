@@ -1,11 +1,11 @@
-//! The probes of containers, and what they do when they start and stop.
+//! The probes of containers, and their hooks at the start and at the stop.
 
 use serde_json::Value;
 
 use super::Pod;
 use crate::rules::report::{Report, items, text};
 
-/// What a probe or a hook can do, in the order of Kubernetes.
+/// The actions of a probe or a hook, in the order of Kubernetes.
 const HANDLERS: [&str; 5] = ["exec", "httpGet", "tcpSocket", "grpc", "sleep"];
 const NUMBERS: [&str; 5] =
     ["initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold"];

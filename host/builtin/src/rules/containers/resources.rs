@@ -86,6 +86,8 @@ fn check_request(report: &mut Report<'_>, name: &str, request: &Value, limit: &V
 
 /// Checks the resource claims of a container, which are some of its pod.
 fn check_claims(report: &mut Report<'_>, pod: &Pod<'_>, claims: &Value, path: &str) {
+    let of_pod = items(&pod.spec["resourceClaims"]).iter().map(|claim| text(&claim["name"]));
+    let of_pod: BTreeSet<&str> = of_pod.filter(|name| !name.is_empty()).collect();
     let mut known = BTreeSet::new();
     for (at, claim) in items(claims).iter().enumerate() {
         let path = format!("{path}[{at}]");
@@ -95,7 +97,7 @@ fn check_claims(report: &mut Report<'_>, pod: &Pod<'_>, claims: &Value, path: &s
             continue;
         }
         check_use(report, name, claim, &mut known, &path);
-        check_claim_exists(report, pod, name, &path);
+        check_claim_exists(report, &of_pod, name, &path);
     }
 }
 
@@ -119,13 +121,11 @@ fn check_use(report: &mut Report<'_>, name: &str, claim: &Value, known: &mut BTr
     known.insert(key);
 }
 
-fn check_claim_exists(report: &mut Report<'_>, pod: &Pod<'_>, name: &str, path: &str) {
-    let claims = items(&pod.spec["resourceClaims"]).iter().map(|claim| text(&claim["name"]));
-    let names: BTreeSet<&str> = claims.filter(|name| !name.is_empty()).collect();
+fn check_claim_exists(report: &mut Report<'_>, names: &BTreeSet<&str>, name: &str, path: &str) {
     if names.contains(name) {
         return;
     }
-    let listed = names.into_iter().collect::<Vec<_>>().join(", ");
+    let listed = names.iter().copied().collect::<Vec<_>>().join(", ");
     let which = if listed.is_empty() { " which is empty".to_owned() } else { format!(": {listed}") };
     let detail = format!("must be one of the names in pod.spec.resourceClaims{which}");
     report.not_found_with(path, &name.into(), &detail);

@@ -60,32 +60,10 @@ pub(in crate::rules) fn check_node_selector(
 
 fn check_node_selector_term(report: &mut Report<'_>, term: &Value, path: &str, checks_values: bool) {
     for (at, requirement) in items(&term["matchExpressions"]).iter().enumerate() {
-        check_label_requirement(report, requirement, &format!("{path}.matchExpressions[{at}]"), checks_values);
+        report.selector_requirement(&format!("{path}.matchExpressions[{at}]"), requirement, true, checks_values);
     }
     for (at, requirement) in items(&term["matchFields"]).iter().enumerate() {
         check_field_requirement(report, requirement, &format!("{path}.matchFields[{at}]"));
-    }
-}
-
-/// Checks a requirement of a label of a node.
-fn check_label_requirement(report: &mut Report<'_>, requirement: &Value, path: &str, checks_values: bool) {
-    let (values, list) = (format!("{path}.values"), items(&requirement["values"]));
-    match text(&requirement["operator"]) {
-        "In" | "NotIn" if list.is_empty() => {
-            report.required(values, "must be specified when `operator` is 'In' or 'NotIn'");
-        }
-        "Exists" | "DoesNotExist" if !list.is_empty() => {
-            report.forbidden(values, "may not be specified when `operator` is 'Exists' or 'DoesNotExist'");
-        }
-        "Gt" | "Lt" if list.len() != 1 => {
-            report.required(values, "must be specified single value when `operator` is 'Lt' or 'Gt'");
-        }
-        "In" | "NotIn" | "Exists" | "DoesNotExist" | "Gt" | "Lt" => {}
-        other => report.invalid(format!("{path}.operator"), &other.into(), "not a valid selector operator"),
-    }
-    report.qualified(format!("{path}.key"), &text(&requirement["key"]).into());
-    if checks_values {
-        report.label_values(&format!("{path}.values"), list);
     }
 }
 

@@ -20,7 +20,7 @@ pub(super) fn remove(spec: &mut Map<String, Value>) {
     }
 }
 
-/// Removes the signal that stops a container, and what holds nothing else.
+/// Removes the signal that stops a container, and the lifecycle where it has no other field.
 fn remove_stop_signal(container: &mut Map<String, Value>) {
     let Some(lifecycle) = container.get_mut("lifecycle").and_then(Value::as_object_mut) else { return };
     if lifecycle.remove("stopSignal").is_some() && lifecycle.is_empty() {

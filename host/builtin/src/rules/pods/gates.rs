@@ -1,4 +1,4 @@
-//! What a pod waits for before it is scheduled or ready.
+//! The gates of a pod: it is neither scheduled nor ready before they open.
 
 use std::collections::BTreeSet;
 

@@ -3,9 +3,9 @@
 use serde_json::Value;
 
 use super::annotations::APP_ARMOR_PREFIX;
-use super::security::check_local_path;
 use super::spec::PodSpec;
 use crate::rules::report::{Report, text};
+use crate::rules::volumes::paths::check_descending;
 
 const SECCOMP_POD: &str = "seccomp.security.alpha.kubernetes.io/pod";
 const SECCOMP_PREFIX: &str = "container.seccomp.security.alpha.kubernetes.io/";
@@ -27,12 +27,13 @@ const APP_ARMOR: Confinement =
 
 /// Checks the annotations of a pod or template. `path` is that of the annotations.
 pub(super) fn check(report: &mut Report<'_>, pod: &PodSpec<'_>, annotations: &Value, path: &str) {
+    let containers = pod.containers();
     for (key, value) in annotations.as_object().into_iter().flatten() {
         if key == SECCOMP_POD || key.starts_with(SECCOMP_PREFIX) {
             check_seccomp(report, value, &format!("{path}.{key}"));
         } else if let Some(container) = key.strip_prefix(APP_ARMOR_PREFIX) {
             let path = format!("{path}[{key}]");
-            if !pod.containers().iter().any(|(_, known)| known["name"] == container) {
+            if !containers.iter().any(|(_, known)| known["name"] == container) {
                 report.invalid(path.clone(), &container.into(), "container not found");
             }
             check_app_armor(report, value, path);
@@ -44,7 +45,7 @@ fn check_seccomp(report: &mut Report<'_>, value: &Value, path: &str) {
     match text(value) {
         "runtime/default" | "docker/default" | "unconfined" => {}
         other => match other.strip_prefix(LOCALHOST_PREFIX) {
-            Some(file) => check_local_path(report, &file.into(), path),
+            Some(file) => check_descending(report, &file.into(), path),
             None => report.invalid(path, value, "must be a valid seccomp profile"),
         },
     }

@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::spec::PodSpec;
 use super::windows;
 use crate::rules::report::{Report, items, text};
+use crate::rules::volumes::paths::check_descending;
 
 /// The ids of users and groups.
 const IDS: std::ops::RangeInclusive<i64> = 0..=i32::MAX as i64;
@@ -85,19 +86,9 @@ fn check_seccomp_profile(report: &mut Report<'_>, profile: &Value, path: &str) {
     }
     match (profile["type"] == "Localhost", local.as_str()) {
         (true, None) => report.required(local_path, "must be set when seccomp type is Localhost"),
-        (true, Some(_)) => check_local_path(report, local, &local_path),
+        (true, Some(_)) => check_descending(report, local, &local_path),
         (false, Some(_)) => report.invalid(local_path, profile, "can only be set when seccomp type is Localhost"),
         (false, None) => {}
-    }
-}
-
-/// Checks the path of a file below a folder of the node.
-pub(super) fn check_local_path(report: &mut Report<'_>, value: &Value, path: &str) {
-    if text(value).starts_with('/') {
-        report.invalid(path, value, "must be a relative path");
-    }
-    if text(value).split('/').any(|step| step == "..") {
-        report.invalid(path, value, "must not contain '..'");
     }
 }
 

@@ -57,7 +57,8 @@ pub(super) fn check(report: &mut Report<'_>, pod: &PodSpec<'_>, restart_policies
     check_names(report, pod);
     check_deadline(report, pod);
     tolerations::check_tolerations(report, &pod.fields["tolerations"], &format!("{}.tolerations", pod.path));
-    check_preemption_policy(report, pod);
+    let path = format!("{}.preemptionPolicy", pod.path);
+    check_preemption_policy(report, &pod.fields["preemptionPolicy"], &path);
     check_overhead(report, pod);
 }
 
@@ -97,8 +98,8 @@ fn check_deadline(report: &mut Report<'_>, pod: &PodSpec<'_>) {
     }
 }
 
-fn check_preemption_policy(report: &mut Report<'_>, pod: &PodSpec<'_>) {
-    let (policy, path) = (&pod.fields["preemptionPolicy"], format!("{}.preemptionPolicy", pod.path));
+/// Checks whether pods make room for others, if it is given.
+pub(in crate::rules) fn check_preemption_policy(report: &mut Report<'_>, policy: &Value, path: &str) {
     match policy.as_str() {
         Some("") => report.required(path, ""),
         Some(name) if !PREEMPTION_POLICIES.contains(&name) => report.unsupported(path, policy, &PREEMPTION_POLICIES),

@@ -1,4 +1,4 @@
-//! Tests of the rules of the specification of a pod, and of what its creation and its updates do.
+//! Tests of the rules of the specification of a pod, of its creation and of its updates.
 
 use serde_json::{Value, json};
 
@@ -209,7 +209,7 @@ fn security_contexts_are_checked() {
                 json!({ "allowPrivilegeEscalation": false, "capabilities": { "add": ["CAP_SYS_ADMIN"] } }),
                 &[&*path(" FieldValueInvalid")],
             ),
-            // Whoever may create pods may create such ones, as in clusters that kubeadm makes.
+            // A user who may create pods may create such ones, as in clusters that kubeadm makes.
             (CONTAINER, json!({ "privileged": true }), &[]),
         ],
     );

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::rules::report::{Report, items, text};
+use crate::rules::report::{Report, items, text, without};
 
 const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
 
@@ -53,13 +53,7 @@ fn check_effect(report: &mut Report<'_>, toleration: &Value, path: &str) {
 
 /// Checks that each toleration of a pod stays, except for its time.
 pub(super) fn check_old_tolerations(report: &mut Report<'_>, now: &Value, before: &Value) {
-    let timeless = |toleration: &Value| {
-        let mut toleration = toleration.clone();
-        if let Some(fields) = toleration.as_object_mut() {
-            fields.remove("tolerationSeconds");
-        }
-        toleration
-    };
+    let timeless = |toleration: &Value| without(toleration, &["tolerationSeconds"]);
     let now: Vec<Value> = items(now).iter().map(timeless).collect();
     if items(before).iter().any(|old| !now.contains(&timeless(old))) {
         let detail = "existing toleration can not be modified except its tolerationSeconds";

@@ -8,7 +8,7 @@ use crate::rules::report::{Report, items, text};
 
 const FIELD: &str = "topologySpreadConstraints";
 
-/// Checks the spread constraints of a pod. What the old pod had in spite of these rules stays valid.
+/// Checks the spread constraints of a pod. A constraint of the old pod stays valid in spite of these rules.
 pub(super) fn check(report: &mut Report<'_>, pod: &PodSpec<'_>) {
     let constraints = items(&pod.fields[FIELD]);
     let old = pod.old.map(|old| items(&old[FIELD])).unwrap_or_default();

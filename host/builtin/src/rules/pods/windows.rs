@@ -1,4 +1,4 @@
-//! The operating system of a pod, and what Windows has or lacks.
+//! The operating system of a pod, and the fields that Windows has or lacks.
 
 use homeostat_cel::names::DNS_1123_SUBDOMAIN;
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! A change of the type of a service: what an API server allocated for the former type goes, unless the writer changes it.
+//! A change of the type of a service: it drops the fields that an API server allocated for the former type, unless the writer changes them.
 //!
 //! Source: `dropTypeDependentFields` in `pkg/registry/core/service/strategy.go` of Kubernetes.
 

@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use serde_json::{Value, json};
 
 use super::changes::is_reachable;
+use crate::rules::endpoints::check_app_protocol;
 use crate::rules::names::{NO_ADDRESS, NO_NETWORK, PORT, is_network};
 use crate::rules::report::{Report, items, text};
 
@@ -98,9 +99,7 @@ fn check_port(report: &mut Report<'_>, port: &Value, path: &str, needs_name: boo
     if !port["targetPort"].is_null() {
         report.port_or_name(format!("{path}.targetPort"), &port["targetPort"]);
     }
-    if port["appProtocol"].is_string() {
-        report.qualified(format!("{path}.appProtocol"), &port["appProtocol"]);
-    }
+    check_app_protocol(report, port, path);
 }
 
 /// Checks for how long a client stays with a pod.

@@ -5,9 +5,9 @@ use serde_json::{Map, Value, json};
 
 use super::check_modes;
 use crate::rules::defaults::object_at;
-use crate::rules::report::{Report, text};
+use crate::rules::report::{Report, text, without};
 
-/// Sets the source of a claim under both of its names. What is no claim and no snapshot is a source only under the newer one.
+/// Sets the source of a claim under both of its names. A source that is no claim and no snapshot has the newer name alone.
 pub(in crate::rules) fn claim_defaults(claim: &mut Value, old: Option<&Value>) {
     let had_source =
         old.is_some_and(|old| ["dataSource", "dataSourceRef"].iter().any(|name| old["spec"][*name].is_object()));
@@ -67,17 +67,8 @@ pub(in crate::rules) fn check_persistent_volume_claim(report: &mut Report<'_>) {
     check_claim(report, "", "spec");
     let Some(old) = report.old else { return };
     let is_bound = old["status"]["phase"] == "Bound";
-    let fixed = |spec: &Value| {
-        let mut spec = spec.clone();
-        if let Some(fields) = spec.as_object_mut() {
-            fields.remove("volumeName");
-            fields.remove("volumeAttributesClassName");
-            if is_bound {
-                fields.remove("resources");
-            }
-        }
-        spec
-    };
+    let resources = if is_bound { "resources" } else { "" };
+    let fixed = |spec: &Value| without(spec, &["volumeName", "volumeAttributesClassName", resources]);
     // One of a former version has its source under one name.
     let mut completed = old.clone();
     claim_defaults(&mut completed, Some(old));

@@ -8,6 +8,8 @@ use crate::rules::report::{Report, items, text};
 pub(super) const TOO_LONG_WITH_PORTAL: &str = "Total length of <volume name>:<iscsi.targetPortal> must be under 64 \
     characters if iscsi.initiatorName is specified.";
 
+/// The longest name and portal of a volume whose node names itself to the portal, in bytes.
+const NAME_AND_PORTAL_MAX: usize = 64;
 const LUN_MAX: i64 = 255;
 const LUN: &str = "must be between 0 and 255, inclusive";
 const TENANT_BYTES_MAX: usize = 64;
@@ -16,6 +18,11 @@ const CACHING_MODES: [&str; 3] = ["None", "ReadOnly", "ReadWrite"];
 const MANAGED_DISK: &str =
     "/subscriptions/{sub-id}/resourcegroups/{group-name}/providers/microsoft.compute/disks/{disk-id}";
 const BLOB_DISK: &str = "https://{account-name}.blob.core.windows.net/{container-name}/{disk-name}.vhd";
+
+/// Returns whether the name of a volume and its portal are too long for the node, which names itself to the portal.
+pub(super) fn is_too_long_with_portal(source: &Value, name: &str) -> bool {
+    source["initiatorName"].is_string() && name.len() + 1 + text(&source["targetPortal"]).len() > NAME_AND_PORTAL_MAX
+}
 
 /// Checks a volume of iSCSI of a pod.
 pub(super) fn check_iscsi(report: &mut Report<'_>, source: &Value, path: &str) {

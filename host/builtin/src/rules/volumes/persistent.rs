@@ -5,7 +5,6 @@
 use homeostat_cel::names::DNS_1123_LABEL;
 use serde_json::Value;
 
-use super::NAME_AND_PORTAL_MAX;
 use super::network::{self, TOO_LONG_WITH_PORTAL};
 use super::paths::check_steps;
 use super::sources::{self, MORE_THAN_ONE, Source, require};
@@ -84,9 +83,8 @@ fn check_surroundings(report: &mut Report<'_>, spec: &Value, source: &Source, na
 }
 
 fn check_portal(report: &mut Report<'_>, source: &Value, name: &str, path: &str) {
-    let portal = text(&source["targetPortal"]);
-    if source["initiatorName"].is_string() && name.len() + 1 + portal.len() > NAME_AND_PORTAL_MAX {
-        report.invalid(format!("{path}.targetportal"), &portal.into(), TOO_LONG_WITH_PORTAL);
+    if network::is_too_long_with_portal(source, name) {
+        report.invalid(format!("{path}.targetportal"), &text(&source["targetPortal"]).into(), TOO_LONG_WITH_PORTAL);
     }
 }
 

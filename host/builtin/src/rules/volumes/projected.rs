@@ -11,9 +11,6 @@ use crate::rules::report::{Report, items, text};
 
 /// The sources that Kubernetes knows without its optional features.
 const SOURCES: [&str; 4] = ["secret", "configMap", "downwardAPI", "serviceAccountToken"];
-/// How long the token of a service account may be valid, in seconds.
-const TOKEN_SECONDS_MIN: i64 = 600;
-const TOKEN_SECONDS_MAX: i64 = 1 << 32;
 
 /// Checks a projected volume. Some errors have the path of the volume, and not that of the source.
 pub(super) fn check(report: &mut Report<'_>, volume: &Value, path: &str) {
@@ -73,16 +70,7 @@ fn check_conflict<'v>(
 
 /// Checks the token of a service account.
 fn check_token(report: &mut Report<'_>, token: &Value, volume: &str, path: &str) {
-    let seconds = &token["expirationSeconds"];
-    let bound = match seconds.as_i64() {
-        Some(number) if number < TOKEN_SECONDS_MIN => Some("less than 10 minutes"),
-        Some(number) if number > TOKEN_SECONDS_MAX => Some("larger than 2^32 seconds"),
-        _ => None,
-    };
-    if let Some(bound) = bound {
-        let path = format!("{path}.serviceAccountToken.expirationSeconds");
-        report.invalid(path, seconds, &format!("may not specify a duration {bound}"));
-    }
+    report.token_seconds(format!("{path}.serviceAccountToken.expirationSeconds"), &token["expirationSeconds"]);
     require(report, token, volume, &["path"]);
     check_local(report, &token["path"], &format!("{volume}.path"));
 }
