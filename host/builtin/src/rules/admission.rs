@@ -155,7 +155,6 @@ pub(super) fn check_validating_policy(report: &mut Report<'_>) {
 pub(super) fn check_mutating_policy(report: &mut Report<'_>) {
     let environment = check_policy(report);
     let spec = report.at("/spec");
-    check_mutable(report, &spec["matchConstraints"], "spec.matchConstraints");
     let mutations = items(&spec["mutations"]);
     if mutations.is_empty() {
         report.required("spec.mutations", "mutations must contain at least one item");
@@ -163,8 +162,10 @@ pub(super) fn check_mutating_policy(report: &mut Report<'_>) {
     for (at, mutation) in mutations.iter().enumerate() {
         check_mutation(report, &environment, mutation, &format!("spec.mutations[{at}]"));
     }
-    if text(&spec["reinvocationPolicy"]).is_empty() {
-        report.required("spec.reinvocationPolicy", "");
+    match text(&spec["reinvocationPolicy"]) {
+        "" => report.required("spec.reinvocationPolicy", ""),
+        "IfNeeded" | "Never" => {}
+        _ => report.unsupported("spec.reinvocationPolicy", &spec["reinvocationPolicy"], &["IfNeeded", "Never"]),
     }
 }
 
@@ -181,6 +182,9 @@ fn check_policy(report: &mut Report<'_>) -> Environment {
         check_match(report, constraints, "spec.matchConstraints");
         if items(&constraints["resourceRules"]).is_empty() {
             report.required("spec.matchConstraints.resourceRules", "");
+        }
+        if report.at("/kind") == "MutatingAdmissionPolicy" {
+            check_mutable(report, constraints, "spec.matchConstraints");
         }
     }
     let is_same = |name: &str, old: &Value| old["spec"][name] == spec[name];
@@ -305,6 +309,7 @@ fn check_mutation(report: &mut Report<'_>, environment: &Environment, mutation: 
     let (wanted, other, usage) = match kind {
         "JSONPatch" => ("jsonPatch", "applyConfiguration", Usage::JsonPatch),
         "ApplyConfiguration" => ("applyConfiguration", "jsonPatch", Usage::Application),
+        "" => return report.required(format!("{path}.patchType"), ""),
         _ => return,
     };
     if mutation[wanted].is_null() {
@@ -319,6 +324,9 @@ fn check_mutation(report: &mut Report<'_>, environment: &Environment, mutation: 
     }
 }
 
+/// What a binding does with a resource that a policy refuses.
+const ACTIONS: [&str; 3] = ["Audit", "Deny", "Warn"];
+
 pub(super) fn check_validating_binding(report: &mut Report<'_>) {
     check_binding(report);
     let mut seen = BTreeSet::new();
@@ -327,6 +335,9 @@ pub(super) fn check_validating_binding(report: &mut Report<'_>) {
         report.required("spec.validationActions", "at least one validation action is required");
     }
     for (at, action) in items(actions).iter().enumerate() {
+        if !ACTIONS.contains(&text(action)) {
+            report.unsupported(format!("spec.validationActions[{at}]"), action, &ACTIONS);
+        }
         if !seen.insert(text(action)) {
             report.duplicate(format!("spec.validationActions[{at}]"), action);
         }

@@ -11,7 +11,7 @@ use job_policies::{check_failure_policy, check_success_policy};
 use super::defaults::{absent, default, labels_of_template, object_at};
 use super::pods::{check_template, template_defaults};
 use super::report::{Report, text};
-use super::workloads::{MISMATCH, check_labels};
+use super::workloads::{MISMATCH, check_labels, matches};
 
 const POLICIES: &[&str] = &["OnFailure", "Never"];
 const NUMBERS: [&str; 7] = [
@@ -106,8 +106,11 @@ pub(super) fn cron_job_defaults(cron_job: &mut Value, _old: Option<&Value>) {
 }
 
 pub(super) fn check_job(report: &mut Report<'_>) {
-    check_job_specification(report, "/spec", "spec");
     let selector = report.at("/spec/selector");
+    if !selector.is_null() {
+        check_generated_labels(report);
+    }
+    check_job_specification(report, "/spec", "spec");
     if selector.is_null() {
         report.required("spec.selector", "");
         // No selector matches nothing.
@@ -119,7 +122,6 @@ pub(super) fn check_job(report: &mut Report<'_>) {
         if report.found.len() == before {
             check_labels(report, selector);
         }
-        check_generated_labels(report);
     }
     if report.at("/spec/completionMode") != "Indexed" {
         report.immutable("/spec/completions");
@@ -237,12 +239,13 @@ fn check_generated_labels(report: &mut Report<'_>) {
     }
     let (name, uid) = (report.at("/metadata/name"), report.at("/metadata/uid"));
     let labels = report.at("/spec/template/metadata/labels");
-    for (label, wanted) in [
+    let generated = [
         ("controller-uid", uid),
-        ("batch.kubernetes.io/controller-uid", uid),
         ("job-name", name),
+        ("batch.kubernetes.io/controller-uid", uid),
         ("batch.kubernetes.io/job-name", name),
-    ] {
+    ];
+    for (label, wanted) in generated {
         let (path, detail) =
             (format!("spec.template.metadata.labels[{label}]"), format!("must be '{}'", wanted.as_str().unwrap_or("")));
         match labels.get(label) {
@@ -250,6 +253,12 @@ fn check_generated_labels(report: &mut Report<'_>) {
             Some(found) if found != wanted => report.invalid(path, found, &detail),
             Some(_) => {}
         }
+    }
+    let generated: Map<String, Value> =
+        generated.into_iter().map(|(label, value)| (label.to_owned(), value.clone())).collect();
+    let selector = report.at("/spec/selector");
+    if !matches(selector, &generated.into()) {
+        report.invalid("spec.selector", selector, "`selector` not auto-generated");
     }
 }
 

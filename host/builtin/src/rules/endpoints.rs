@@ -52,18 +52,22 @@ fn check_subset(report: &mut Report<'_>, subset: &Value, path: &str) {
 /// Checks an address. Kubernetes reports a malformed one twice.
 fn check_address(report: &mut Report<'_>, address: &Value, path: &str) {
     let (shown, ip) = (text(&address["ip"]).into(), format!("{path}.ip"));
-    match text(&address["ip"]).parse() {
-        Ok(parsed) => report.endpoint_address(ip, &shown, parsed),
+    let parsed = match text(&address["ip"]).parse() {
+        Ok(parsed) => Some(parsed),
         Err(_) => {
-            report.invalid(ip.clone(), &shown, "must be a valid IP address");
-            report.invalid(ip, &shown, NO_ADDRESS);
+            report.invalid(ip.clone(), &shown, NO_ADDRESS);
+            None
         }
-    }
+    };
     if !text(&address["hostname"]).is_empty() {
         report.label(format!("{path}.hostname"), &address["hostname"]);
     }
     if address["nodeName"].is_string() {
         report.subdomain(format!("{path}.nodeName"), &address["nodeName"]);
+    }
+    match parsed {
+        Some(parsed) => report.endpoint_address(ip, &shown, parsed),
+        None => report.invalid(ip, &shown, "must be a valid IP address"),
     }
 }
 

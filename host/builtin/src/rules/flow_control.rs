@@ -237,15 +237,15 @@ pub(super) fn check_level(report: &mut Report<'_>) {
             if limited.is_object() {
                 report.forbidden("spec.limited", "must be nil if the type is not Limited");
             }
-            check_shares(report, exempt, "spec.exempt");
+            check_share(report, exempt, "spec.exempt");
+            check_lendable(report, exempt, "spec.exempt");
         }
         "Limited" => {
             if exempt.is_object() {
                 report.forbidden("spec.exempt", "must be nil if the type is Limited");
             }
             if limited.is_object() {
-                check_shares(report, limited, "spec.limited");
-                check_response(report, &limited["limitResponse"]);
+                check_limits(report, limited);
             } else {
                 report.required("spec.limited", "must not be empty when type is Limited");
             }
@@ -277,14 +277,29 @@ fn check_mandatory_level(report: &mut Report<'_>, name: &str, spec: &Value) {
     }
 }
 
-/// Checks the share of a level in the time of the server, and what it lends and borrows.
-fn check_shares(report: &mut Report<'_>, shares: &Value, path: &str) {
-    for (name, condition) in [("nominalConcurrencyShares", ""), ("borrowingLimitPercent", "if specified, ")] {
-        if shares[name].as_i64().is_some_and(|number| number < 0) {
-            let detail = format!("{condition}must be a non-negative integer");
-            report.invalid(format!("{path}.{name}"), &shares[name], &detail);
-        }
+/// Checks the limits of a level.
+fn check_limits(report: &mut Report<'_>, limited: &Value) {
+    let path = "spec.limited";
+    check_share(report, limited, path);
+    check_response(report, &limited["limitResponse"]);
+    check_lendable(report, limited, path);
+    let borrowing = &limited["borrowingLimitPercent"];
+    if borrowing.as_i64().is_some_and(|percent| percent < 0) {
+        let detail = "if specified, must be a non-negative integer";
+        report.invalid(format!("{path}.borrowingLimitPercent"), borrowing, detail);
     }
+}
+
+/// Checks the share of a level in the time of the server.
+fn check_share(report: &mut Report<'_>, shares: &Value, path: &str) {
+    let share = &shares["nominalConcurrencyShares"];
+    if share.as_i64().is_some_and(|number| number < 0) {
+        report.invalid(format!("{path}.nominalConcurrencyShares"), share, "must be a non-negative integer");
+    }
+}
+
+/// Checks how much of its share a level lends.
+fn check_lendable(report: &mut Report<'_>, shares: &Value, path: &str) {
     let lendable = &shares["lendablePercent"];
     if lendable.as_i64().is_some_and(|percent| !(0..=100).contains(&percent)) {
         report.invalid(format!("{path}.lendablePercent"), lendable, "must be between 0 and 100, inclusive");

@@ -42,21 +42,26 @@ fn check_policy_port(report: &mut Report<'_>, port: &Value, path: &str) {
     if !PROTOCOLS.contains(&text(&port["protocol"])) {
         report.unsupported(format!("{path}.protocol"), &port["protocol"], &PROTOCOLS);
     }
-    let (first, last, end) = (&port["port"], &port["endPort"], format!("{path}.endPort"));
-    if !first.is_null() {
-        report.port_or_name(format!("{path}.port"), first);
-    }
-    if last.is_null() {
-        return;
-    }
+    let (first, last, path, end) = (&port["port"], &port["endPort"], format!("{path}.port"), format!("{path}.endPort"));
     match first {
-        Value::Null => report.invalid(end, last, "may not be specified when `port` is not specified"),
-        Value::String(_) => report.invalid(end, last, "may not be specified when `port` is non-numeric"),
-        _ => {
-            if last.as_i64() < first.as_i64() {
-                report.invalid(end.clone(), first, "must be greater than or equal to `port`");
+        Value::Null if !last.is_null() => {
+            report.invalid(end, last, "may not be specified when `port` is not specified");
+        }
+        Value::Null => {}
+        Value::String(_) => {
+            if !last.is_null() {
+                report.invalid(end, last, "may not be specified when `port` is non-numeric");
             }
-            report.port(end, last);
+            report.port_or_name(path, first);
+        }
+        _ => {
+            report.port(path, first);
+            if !last.is_null() {
+                if last.as_i64() < first.as_i64() {
+                    report.invalid(end.clone(), first, "must be greater than or equal to `port`");
+                }
+                report.port(end, last);
+            }
         }
     }
 }
@@ -189,12 +194,12 @@ fn check_backend(report: &mut Report<'_>, backend: &Value, path: &str) {
 
 pub(super) fn check_ingress_class(report: &mut Report<'_>) {
     let spec = report.at("/spec");
+    report.immutable("/spec/controller");
     if text(&spec["controller"]).len() > CONTROLLER_BYTES_MAX {
         report.too_long("spec.controller", CONTROLLER_BYTES_MAX);
     }
     report.domain_prefixed_path("spec.controller", &spec["controller"]);
     check_class_parameters(report, &spec["parameters"]);
-    report.immutable("/spec/controller");
 }
 
 /// Checks the reference to the parameters of a class.
@@ -207,6 +212,9 @@ fn check_class_parameters(report: &mut Report<'_>, parameters: &Value) {
         report.subdomain(format!("{path}.apiGroup"), &parameters["apiGroup"]);
     }
     for name in ["kind", "name"] {
+        if text(&parameters[name]).is_empty() {
+            report.required(format!("{path}.{name}"), "");
+        }
         report.path_segment(&format!("{path}.{name}"), &parameters[name]);
     }
     let namespace = &parameters["namespace"];

@@ -34,6 +34,7 @@ pub(super) fn node_defaults(node: &mut Value, old: Option<&Value>) {
 }
 
 pub(super) fn check_node(report: &mut Report<'_>) {
+    check_taints(report);
     for (at, range) in report.at("/spec/podCIDRs").as_array().into_iter().flatten().enumerate() {
         if !range.as_str().is_some_and(is_network) {
             report.invalid(format!("spec.podCIDRs[{at}]"), range, NO_NETWORK);
@@ -55,6 +56,10 @@ pub(super) fn check_node(report: &mut Report<'_>) {
             report.forbidden("spec.providerID", "node updates may not change providerID except from \"\" to valid");
         }
     }
+}
+
+/// Checks what keeps pods away from a node.
+fn check_taints(report: &mut Report<'_>) {
     let mut known = BTreeSet::new();
     for (at, taint) in report.at("/spec/taints").as_array().into_iter().flatten().enumerate() {
         // The path is that of Kubernetes.

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::defaults::{default_text, object_at};
 use super::pods::check_preemption_policy;
-use super::report::{Report, items};
+use super::report::{Report, items, text};
 
 /// Longest value of a label. Source: Kubernetes.
 const LABEL_BYTES_MAX: usize = 63;
@@ -60,6 +60,9 @@ pub(super) fn binding_defaults(binding: &mut Value, _old: Option<&Value>) {
 pub(super) fn check_binding(report: &mut Report<'_>) {
     let role = report.at("/roleRef");
     let is_local = report.at("/kind") == "RoleBinding";
+    if role["apiGroup"] != RBAC {
+        report.unsupported("roleRef.apiGroup", &role["apiGroup"], &[RBAC]);
+    }
     match role["kind"].as_str().unwrap_or_default() {
         "ClusterRole" => {}
         "Role" if is_local => {}
@@ -68,19 +71,17 @@ pub(super) fn check_binding(report: &mut Report<'_>) {
             report.unsupported("roleRef.kind", &role["kind"], supported);
         }
     }
-    if role["apiGroup"] != RBAC {
-        report.unsupported("roleRef.apiGroup", &role["apiGroup"], &[RBAC]);
+    if text(&role["name"]).is_empty() {
+        report.required("roleRef.name", "");
     }
     for (at, subject) in report.at("/subjects").as_array().into_iter().flatten().enumerate() {
         let path = format!("subjects[{at}]");
-        match subject["kind"].as_str().unwrap_or_default() {
-            "ServiceAccount" if !is_local && subject["namespace"].as_str().is_none_or(str::is_empty) => {
-                report.required(format!("{path}.namespace"), "");
-            }
-            "ServiceAccount" | "User" | "Group" => {}
-            _ => report.unsupported(format!("{path}.kind"), &subject["kind"], &["ServiceAccount", "User", "Group"]),
+        if text(&subject["name"]).is_empty() {
+            report.required(format!("{path}.name"), "");
+        } else if subject["kind"] == "ServiceAccount" {
+            report.subdomain(format!("{path}.name"), &subject["name"]);
         }
-        let group = subject["apiGroup"].as_str().unwrap_or_default();
+        let group = text(&subject["apiGroup"]);
         let supported = match subject["kind"].as_str() {
             Some("ServiceAccount") => "",
             Some("User" | "Group") => RBAC,
@@ -89,10 +90,12 @@ pub(super) fn check_binding(report: &mut Report<'_>) {
         if group != supported {
             report.unsupported(format!("{path}.apiGroup"), &group.into(), &[supported]);
         }
-        if subject["name"].as_str().is_none_or(str::is_empty) {
-            report.required(format!("{path}.name"), "");
-        } else if subject["kind"] == "ServiceAccount" {
-            report.subdomain(format!("{path}.name"), &subject["name"]);
+        match text(&subject["kind"]) {
+            "ServiceAccount" if !is_local && text(&subject["namespace"]).is_empty() => {
+                report.required(format!("{path}.namespace"), "");
+            }
+            "ServiceAccount" | "User" | "Group" => {}
+            _ => report.unsupported(format!("{path}.kind"), &subject["kind"], &["ServiceAccount", "User", "Group"]),
         }
     }
     if report.old.is_some_and(|old| old["roleRef"] != *role) {

@@ -128,6 +128,9 @@ pub(super) fn check_certificate_request(report: &mut Report<'_>) {
             report.duplicate(format!("spec.usages[{at}]"), usage);
         }
     }
+    if text(&spec["signerName"]).is_empty() {
+        report.required("spec.signerName", "");
+    }
     check_signer(report, &spec["signerName"]);
     let seconds = &spec["expirationSeconds"];
     if seconds.as_i64().is_some_and(|seconds| seconds < CERTIFICATE_SECONDS_MIN) {

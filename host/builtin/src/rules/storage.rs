@@ -30,12 +30,7 @@ pub(super) fn check_persistent_volume(report: &mut Report<'_>) {
     if report.at("/spec/accessModes").as_array().is_none_or(Vec::is_empty) {
         report.required("spec.accessModes", "");
     }
-    if report.at("/spec/storageClassName").as_str().is_some_and(|name| !name.is_empty()) {
-        report.subdomain("spec.storageClassName".to_owned(), report.at("/spec/storageClassName"));
-    }
     check_modes(report, report.at("/spec/accessModes"), "spec.accessModes");
-    check_attributes_class(report);
-    check_node_affinity(report);
     let capacity = report.at("/spec/capacity");
     if capacity.as_object().is_none_or(Map::is_empty) {
         report.required("spec.capacity", "");
@@ -48,7 +43,13 @@ pub(super) fn check_persistent_volume(report: &mut Report<'_>) {
             report.invalid(format!("spec.capacity[{name}]"), amount, "must be greater than zero");
         }
     }
+    check_node_affinity(report);
     volumes::persistent::check(report, report.at("/spec"), text(report.at("/metadata/name")), "spec");
+    let class = report.at("/spec/storageClassName");
+    if !text(class).is_empty() {
+        report.subdomain("spec.storageClassName".to_owned(), class);
+    }
+    check_attributes_class(report);
     let Some(old) = report.old else { return };
     let sources = |spec: &Value| without(spec, &PLAIN_FIELDS);
     if sources(report.at("/spec")) != sources(&old["spec"]) {
@@ -116,6 +117,10 @@ const LIFECYCLE_MODES: [&str; 2] = ["Persistent", "Ephemeral"];
 
 pub(super) fn check_driver(report: &mut Report<'_>) {
     let spec = report.at("/spec");
+    let policy = &spec["fsGroupPolicy"];
+    if !policy.is_null() && !GROUP_POLICIES.iter().any(|known| policy == known) {
+        report.unsupported("spec.fsGroupPolicy", policy, &GROUP_POLICIES);
+    }
     let mut audiences = BTreeSet::new();
     for (at, request) in spec["tokenRequests"].as_array().into_iter().flatten().enumerate() {
         let path = format!("spec.tokenRequests[{at}]");
@@ -124,10 +129,6 @@ pub(super) fn check_driver(report: &mut Report<'_>) {
             continue;
         }
         report.token_seconds(format!("{path}.expirationSeconds"), &request["expirationSeconds"]);
-    }
-    let policy = &spec["fsGroupPolicy"];
-    if !policy.is_null() && !GROUP_POLICIES.iter().any(|known| policy == known) {
-        report.unsupported("spec.fsGroupPolicy", policy, &GROUP_POLICIES);
     }
     for mode in spec["volumeLifecycleModes"].as_array().into_iter().flatten() {
         if !LIFECYCLE_MODES.iter().any(|known| mode == known) {
@@ -211,8 +212,9 @@ pub(super) fn check_capacity(report: &mut Report<'_>) {
 pub(super) fn check_attachment(report: &mut Report<'_>) {
     let spec = report.at("/spec");
     report.driver_name("spec.attacher", text(&spec["attacher"]));
-    let node = spec["nodeName"].as_str().unwrap_or_default();
-    report.subdomain("spec.nodeName".to_owned(), &node.into());
+    if text(&spec["attacher"]).is_empty() {
+        report.required("spec.attacher", "");
+    }
     let (name, inline) = (&spec["source"]["persistentVolumeName"], &spec["source"]["inlineVolumeSpec"]);
     let detail = "must specify exactly one of inlineVolumeSpec and persistentVolumeName";
     match (name.as_str(), inline.is_object()) {
@@ -229,6 +231,7 @@ pub(super) fn check_attachment(report: &mut Report<'_>) {
     if name.is_string() {
         report.subdomain("spec.source.persistentVolumeName".to_owned(), name);
     }
+    report.subdomain("spec.nodeName".to_owned(), &text(&spec["nodeName"]).into());
     report.immutable("/spec");
 }
 

@@ -8,6 +8,7 @@ use homeostat_cel::names::{DNS_1035_LABEL, DNS_1123_SUBDOMAIN};
 use serde_json::Value;
 
 use super::admission::{check_conditions, check_rule};
+use super::names::PORT;
 use super::report::{Report, items, text};
 use super::url::Url;
 
@@ -157,16 +158,19 @@ fn check_service(report: &mut Report<'_>, service: &Value, path: &str) {
             report.required(format!("{path}.{reported}"), "");
         }
     }
-    if !service["port"].is_null() {
-        report.port(format!("{path}.port"), &service["port"]);
+    let port = &service["port"];
+    if port.as_i64().is_some_and(|number| !(1..=65535).contains(&number)) {
+        report.invalid(format!("{path}.port"), port, &format!("port is not valid: {PORT}"));
     }
     let (url, path) = (text(&service["path"]), format!("{path}.path"));
     if url.is_empty() || url == "/" {
         return;
     }
-    let Some(steps) = url.strip_prefix('/') else {
-        return report.invalid(path, &service["path"], "must start with a '/'");
-    };
+    if !url.starts_with('/') {
+        report.invalid(path.clone(), &service["path"], "must start with a '/'");
+    }
+    // Kubernetes takes the first character for a slash.
+    let steps = url.char_indices().nth(1).map_or("", |(at, _)| &url[at..]);
     for (at, step) in steps.strip_suffix('/').unwrap_or(steps).split('/').enumerate() {
         if step.is_empty() {
             report.invalid(path.clone(), &service["path"], &format!("segment[{at}] may not be empty"));

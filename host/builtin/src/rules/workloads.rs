@@ -156,10 +156,6 @@ const MUTABLE_FIELDS: [&str; 7] = [
 ];
 
 pub(super) fn check_stateful_set(report: &mut Report<'_>) {
-    report.not_negative("/spec", &["replicas", "minReadySeconds"]);
-    check_selector(report, "statefulset");
-    check_ordinals(report);
-    check_retention(report);
     let policy = report.at("/spec/podManagementPolicy");
     match text(policy) {
         "" => report.required("spec.podManagementPolicy", ""),
@@ -177,13 +173,17 @@ pub(super) fn check_stateful_set(report: &mut Report<'_>) {
         "OnDelete" => {}
         _ => report.invalid("spec.updateStrategy", strategy, "must be 'RollingUpdate' or 'OnDelete'"),
     }
-    check_endless_template(report, "StatefulSet", &claimed_volumes(report));
+    check_retention(report);
     // An update cannot change them.
     let count = report.at("/spec/volumeClaimTemplates").as_array().filter(|_| report.old.is_none()).map_or(0, Vec::len);
     for at in 0..count {
         let (pointer, path) = (format!("/spec/volumeClaimTemplates/{at}"), format!("spec.volumeClaimTemplates[{at}]"));
         check_claim(report, &pointer, &format!("{path}.spec"));
     }
+    report.not_negative("/spec", &["replicas", "minReadySeconds"]);
+    check_ordinals(report);
+    check_selector(report, "statefulset");
+    check_endless_template(report, "StatefulSet", &claimed_volumes(report));
     let Some(old) = report.old else { return };
     let fixed = |spec: &Value| without(spec, &MUTABLE_FIELDS);
     if fixed(report.at("/spec")) != fixed(&old["spec"]) {
@@ -246,11 +246,11 @@ pub(super) fn check_controller_revision(report: &mut Report<'_>) {
 }
 
 pub(super) fn check_daemon_set(report: &mut Report<'_>) {
+    report.immutable("/spec/selector");
     report.not_negative("/spec", &["minReadySeconds", "revisionHistoryLimit"]);
     check_selector(report, "daemonset");
     check_endless_template(report, "DaemonSet", &[]);
     check_daemon_set_strategy(report);
-    report.immutable("/spec/selector");
 }
 
 fn check_daemon_set_strategy(report: &mut Report<'_>) {
@@ -320,7 +320,7 @@ pub(super) fn check_labels(report: &mut Report<'_>, selector: &Value) {
 }
 
 /// Returns whether a label selector matches labels.
-fn matches(selector: &Value, labels: &Value) -> bool {
+pub(super) fn matches(selector: &Value, labels: &Value) -> bool {
     let mut wanted = selector["matchLabels"].as_object().into_iter().flatten();
     let mut conditions = selector["matchExpressions"].as_array().into_iter().flatten();
     let holds = |condition: &Value| {

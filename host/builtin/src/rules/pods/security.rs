@@ -103,7 +103,10 @@ fn check_app_armor_profile(report: &mut Report<'_>, profile: &Value, path: &str)
         "RuntimeDefault" | "Unconfined" if local.is_string() => {
             report.invalid(local_path, local, "can only be set when AppArmor type is Localhost");
         }
-        _ => {}
+        "RuntimeDefault" | "Unconfined" => {}
+        _ => {
+            report.unsupported(format!("{path}.type"), &profile["type"], &["Localhost", "RuntimeDefault", "Unconfined"])
+        }
     }
 }
 

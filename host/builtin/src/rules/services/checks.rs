@@ -12,6 +12,8 @@ use crate::rules::report::{Report, items, text};
 
 /// Most seconds for which a client stays with one pod.
 const AFFINITY_SECONDS_MAX: i64 = 86_400;
+const KINDS: [&str; 4] = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
+const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];
 const DISTRIBUTIONS: [&str; 3] = ["PreferClose", "PreferSameZone", "PreferSameNode"];
 const BALANCED_ONLY: &str = "may only be used when `type` is 'LoadBalancer'";
 
@@ -26,10 +28,15 @@ pub(in crate::rules) fn check(report: &mut Report<'_>) {
         return;
     }
     check_kind(report, spec, kind);
-    check_ports(report, items(&spec["ports"]), kind);
+    let ports = items(&spec["ports"]);
+    check_ports(report, ports);
     report.labels("spec.selector", &spec["selector"]);
     check_affinity(report, spec);
     check_external_addresses(report, spec);
+    if !KINDS.contains(&kind) {
+        report.unsupported("spec.type", &spec["type"], &KINDS);
+    }
+    check_ports_together(report, ports, kind);
     check_source_ranges(report, spec, kind);
     if !spec["allocateLoadBalancerNodePorts"].is_null() && kind != "LoadBalancer" {
         report.forbidden("spec.allocateLoadBalancerNodePorts", BALANCED_ONLY);
@@ -67,35 +74,49 @@ fn check_kind(report: &mut Report<'_>, spec: &Value, kind: &str) {
     }
 }
 
-fn check_ports(report: &mut Report<'_>, ports: &[Value], kind: &str) {
-    let (mut names, mut used, mut nodes) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+/// Checks each port by itself, and that their names are distinct.
+fn check_ports(report: &mut Report<'_>, ports: &[Value]) {
+    let mut names = BTreeSet::new();
     for (at, port) in ports.iter().enumerate() {
-        let path = format!("spec.ports[{at}]");
-        check_port(report, port, &path, ports.len() > 1);
-        let (name, number, of_node) = (text(&port["name"]), &port["port"], port["nodePort"].as_i64().unwrap_or(0));
+        let (name, path) = (text(&port["name"]), format!("spec.ports[{at}]"));
+        match name {
+            "" if ports.len() > 1 => report.required(format!("{path}.name"), ""),
+            "" => {}
+            _ => report.label(format!("{path}.name"), &port["name"]),
+        }
         if !name.is_empty() && !names.insert(name) {
             report.duplicate(format!("{path}.name"), &port["name"]);
         }
-        let protocol = text(&port["protocol"]);
-        if of_node != 0 && kind == "ClusterIP" {
-            report.forbidden(format!("{path}.nodePort"), "may not be used when `type` is 'ClusterIP'");
+        check_port(report, port, &path);
+    }
+}
+
+/// Checks that no two ports are the same in the cluster, or on its nodes.
+fn check_ports_together(report: &mut Report<'_>, ports: &[Value], kind: &str) {
+    let of_node = |port: &Value| port["nodePort"].as_i64().unwrap_or(0);
+    for (at, _) in ports.iter().enumerate().filter(|(_, port)| kind == "ClusterIP" && of_node(port) != 0) {
+        report.forbidden(format!("spec.ports[{at}].nodePort"), "may not be used when `type` is 'ClusterIP'");
+    }
+    let mut nodes = BTreeSet::new();
+    for (at, port) in ports.iter().enumerate().filter(|(_, port)| of_node(port) != 0) {
+        if !nodes.insert((of_node(port), text(&port["protocol"]))) {
+            report.duplicate(format!("spec.ports[{at}].nodePort"), &port["nodePort"]);
         }
-        if of_node != 0 && !nodes.insert((of_node, protocol)) {
-            report.duplicate(format!("{path}.nodePort"), &port["nodePort"]);
-        }
+    }
+    let mut used = BTreeSet::new();
+    for (at, port) in ports.iter().enumerate() {
+        let (number, protocol) = (&port["port"], text(&port["protocol"]));
         if !used.insert((number.as_i64(), protocol)) {
-            report.duplicate(path, &json!({ "port": number, "protocol": protocol }));
+            report.duplicate(format!("spec.ports[{at}]"), &json!({ "port": number, "protocol": protocol }));
         }
     }
 }
 
-fn check_port(report: &mut Report<'_>, port: &Value, path: &str, needs_name: bool) {
-    match text(&port["name"]) {
-        "" if needs_name => report.required(format!("{path}.name"), ""),
-        "" => {}
-        _ => report.label(format!("{path}.name"), &port["name"]),
-    }
+fn check_port(report: &mut Report<'_>, port: &Value, path: &str) {
     report.port(format!("{path}.port"), &port["port"]);
+    if !PROTOCOLS.contains(&text(&port["protocol"])) {
+        report.unsupported(format!("{path}.protocol"), &port["protocol"], &PROTOCOLS);
+    }
     if !port["targetPort"].is_null() {
         report.port_or_name(format!("{path}.targetPort"), &port["targetPort"]);
     }

@@ -74,14 +74,14 @@ pub(in crate::rules) fn check_persistent_volume_claim(report: &mut Report<'_>) {
     claim_defaults(&mut completed, Some(old));
     let amount = |claim: &Value, pointer: &str| claim.pointer(pointer).and_then(quantity_in_nanos).unwrap_or(0);
     let size = amount(report.resource, "/spec/resources/requests/storage");
-    if size < amount(old, "/spec/resources/requests/storage") && size <= amount(old, "/status/capacity/storage") {
-        let detail = "field can not be less than status.capacity";
-        report.forbidden("spec.resources.requests.storage", detail);
-    }
     if fixed(report.at("/spec")) != fixed(&completed["spec"]) {
         let detail = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound \
             claims";
         report.forbidden("spec", detail);
+    }
+    if size < amount(old, "/spec/resources/requests/storage") && size <= amount(old, "/status/capacity/storage") {
+        let detail = "field can not be less than status.capacity";
+        report.forbidden("spec.resources.requests.storage", detail);
     }
 }
 
