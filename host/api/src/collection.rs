@@ -16,6 +16,7 @@ use crate::encoder::ResourceEncoder;
 use crate::list::{self, PageItems, PageSource, PagedList};
 use crate::request::{ResourceRequest, WriteOptions};
 use crate::status::Failure;
+use crate::{warnings, write_warnings};
 
 /// Concurrent deletes. The store commits concurrent writes in one batch.
 const DELETES_MAX: usize = 64;
@@ -44,7 +45,9 @@ pub(crate) async fn delete(request: &ResourceRequest<'_>) -> Result<Response, Fa
         began,
     };
     let first = deleting.delete(first).await?;
-    Ok(list::send(ResourceEncoder::of_documents(request), &metadata, deleting, first))
+    let mut response = list::send(ResourceEncoder::of_documents(request), &metadata, deleting, first);
+    warnings::add(response.headers_mut(), write_warnings::of_deletion(request, deletion.has_propagation()));
+    Ok(response)
 }
 
 /// A list whose items are deleted before they are sent.

@@ -47,6 +47,14 @@ pub(crate) fn pointer_to_core(pointer: &str) -> String {
     below.map_or_else(|| format!("/{core}"), |below| format!("/{core}/{below}"))
 }
 
+/// Returns the path of a field of a stored event, as this group has it.
+pub(crate) fn path_from_core(path: &str) -> String {
+    let end = path.find(['.', '[']).unwrap_or(path.len());
+    let (first, below) = path.split_at(end);
+    let other = FIELDS.iter().find(|(core, _)| *core == first).map_or(first, |(_, other)| other);
+    format!("{other}{below}")
+}
+
 fn renamed(
     document: Value,
     kind: &Kind,

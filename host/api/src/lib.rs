@@ -95,6 +95,7 @@ mod warnings;
 mod watch;
 mod webhooks;
 mod write_refusals;
+mod write_warnings;
 
 pub use address::{Address, BadAddress};
 pub use check::Check;

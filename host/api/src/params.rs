@@ -337,6 +337,11 @@ impl DeleteOptions {
         }
     }
 
+    /// Returns whether the client says what becomes of dependents.
+    pub(crate) fn has_propagation(&self) -> bool {
+        self.propagation_policy.as_deref().is_some_and(|policy| !policy.is_empty()) || self.orphan_dependents.is_some()
+    }
+
     /// Returns the grace period in seconds. A negative one counts as 1, as in Kubernetes.
     pub(crate) fn grace_seconds(&self) -> Option<u32> {
         self.grace_period_seconds

@@ -5,7 +5,9 @@ use axum::response::{IntoResponse, Response};
 use homeostat_builtin::{autoscaler, json_types};
 use homeostat_runtime::KindInfo;
 use homeostat_store::schema::Reason;
-use homeostat_store::{Change, Error, EventType, FieldValidation, Key, Precondition, Request, Write, WriteResponse};
+use homeostat_store::{
+    Change, Error, EventType, FieldValidation, Key, Kind, Precondition, Request, Resource, Write, WriteResponse,
+};
 use serde_json::{Value, json};
 
 use crate::encoder::ResourceEncoder;
@@ -15,8 +17,8 @@ use crate::request::{RequestContext, ResourceRequest};
 use crate::state::Api;
 use crate::status::{Failure, success};
 use crate::{
-    binding, certificate_requests, collection, event_versions, events, eviction, health, inert_resources, list,
-    negotiate, scale, status_part, token_request, warnings, watch, write_refusals,
+    binding, certificate_requests, collection, event_versions, events, eviction, health, list, negotiate, scale,
+    status_part, token_request, warnings, watch, write_refusals, write_warnings,
 };
 
 /// Reports the result of a write, which Kubernetes does not: `created`, `configured` or `unchanged`.
@@ -38,13 +40,13 @@ pub(crate) async fn answer(http: &RequestContext<'_>) -> Result<Response, Failur
         return if negotiate::accepts_protobuf(http.headers) { Ok(failure.in_protobuf()) } else { Err(failure) };
     }
     let answer = answer_of(&ResourceRequest::new(http, &info)?).await;
-    let said = info.deprecation.into_iter().chain(http.requester.take_warnings());
+    let (deprecation, of_webhooks) = (info.deprecation, http.requester.take_warnings());
     match answer {
         Ok(mut answer) => {
-            warnings::add(answer.headers_mut(), said);
+            warnings::add_around(answer.headers_mut(), deprecation, of_webhooks);
             Ok(answer)
         }
-        Err(failure) => Err(failure.with_warnings(said)),
+        Err(failure) => Err(failure.after_warnings(deprecation).with_warnings(of_webhooks.into_iter())),
     }
 }
 
@@ -151,7 +153,7 @@ async fn create(request: &ResourceRequest<'_>) -> Result<Response, Failure> {
         let violations = homeostat_builtin::check_new_event(&document);
         if !violations.is_empty() {
             let what = format!("Event.events.k8s.io {name:?}");
-            return Err(Failure::from(Error::InvalidFields { what, violations }).named(&name));
+            return Err(Failure::from(Error::invalid_fields(what, violations)).named(&name));
         }
     }
     certificate_requests::set_requester(info, &mut document, http.caller.as_deref());
@@ -351,16 +353,24 @@ async fn delete(request: &ResourceRequest<'_>, key: Key) -> Result<Response, Fai
     let grace_seconds = deletion.grace_seconds();
     let mut write = request.write(Write::Delete { key, precondition, propagation, grace_seconds })?;
     write.dry_run |= deletion.is_dry_run()?;
-    let WriteResponse { resource, change, unknown_fields: _ } = request.submit(write).await?;
-    if change != Some(EventType::Deleted) || returns_deleted(request.info) {
+    let WriteResponse { resource, change, .. } = request.submit(write).await?;
+    let mut response = if change != Some(EventType::Deleted) || returns_deleted(request.info) {
         // The resource waits for its finalizers, or clients expect it.
-        return Ok(ResourceEncoder::of(request).response(&resource));
-    }
+        ResourceEncoder::of(request).response(&resource)
+    } else {
+        deleted(request, &kind, &resource)
+    };
+    warnings::add(response.headers_mut(), write_warnings::of_deletion(request, deletion.has_propagation()));
+    Ok(response)
+}
+
+/// Responds that a resource is gone.
+fn deleted(request: &ResourceRequest<'_>, kind: &Kind, resource: &Resource) -> Response {
     let mut details = json!({ "name": resource.key().name(), "kind": request.info.plural, "uid": resource.uid() });
     if !kind.group.is_empty() {
-        details["group"] = kind.group.into();
+        details["group"] = kind.group.as_str().into();
     }
-    Ok(success(Some(details)))
+    success(Some(details))
 }
 
 /// Writes, and responds with the resulting resource.
@@ -374,19 +384,19 @@ pub(crate) async fn write(request: &ResourceRequest<'_>, write: Write) -> Result
         // An apply owns what it names, so it names no field that the kind does not have.
         asked.field_validation = FieldValidation::Strict;
     }
+    let part = asked.written_part();
+    let duplicates: Vec<String> = duplicates.iter().map(|path| format!("duplicate field {path:?}")).collect();
     let written = request.submit(asked).await;
-    let WriteResponse { resource, change, unknown_fields: unknown } =
-        written.map_err(|error| write_refusals::of(request, error))?;
-    let (code, word) = match change {
+    let written =
+        written.map_err(|error| write_refusals::of(request, error).with_warnings(duplicates.iter().cloned()))?;
+    let (code, word) = match written.change {
         Some(EventType::Added) => (StatusCode::CREATED, "created"),
         Some(_) => (StatusCode::OK, "configured"),
         None => (StatusCode::OK, "unchanged"),
     };
-    let mut response = (code, [(CHANGE, word)], ResourceEncoder::of(request).response(&resource)).into_response();
-    let duplicates = duplicates.iter().map(|path| format!("duplicate field {path:?}"));
-    let unknown = unknown.iter().map(|path| format!("unknown field {path:?}"));
-    let inert = change.map_or_else(Vec::new, |_| inert_resources::warnings(request.info, &resource));
-    warnings::add(response.headers_mut(), inert.into_iter().chain(duplicates).chain(unknown));
+    let mut response =
+        (code, [(CHANGE, word)], ResourceEncoder::of(request).response(&written.resource)).into_response();
+    warnings::add(response.headers_mut(), duplicates.into_iter().chain(write_warnings::of(request, part, &written)));
     Ok(response)
 }
 

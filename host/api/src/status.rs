@@ -273,6 +273,12 @@ impl Failure {
         Self { is_bare: true, ..Self::new(StatusCode::INTERNAL_SERVER_ERROR, "", message) }
     }
 
+    /// Adds warnings before the others.
+    pub(crate) fn after_warnings(mut self, warnings: impl IntoIterator<Item = String>) -> Self {
+        self.warnings.splice(..0, warnings);
+        self
+    }
+
     /// Adds warnings.
     pub(crate) fn with_warnings(mut self, warnings: impl Iterator<Item = String>) -> Self {
         self.warnings.extend(warnings);
@@ -426,13 +432,13 @@ impl From<homeostat_store::Error> for Failure {
                     json!([{ "reason": format!("FieldValue{word}"), "message": reason, "field": field }]);
                 failure
             }
-            Error::InvalidFields { what, violations } => {
+            Error::InvalidFields { what, violations, unknown_fields } => {
                 let mut failure = Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message);
                 // `Widget.demo.dev "a"`
                 failure.name = what.split('"').nth(1).map(Box::from);
                 let cause = |violation: &Violation| json!({ "reason": violation.reason.cause(), "message": violation.message(), "field": violation.path });
                 failure.details["causes"] = violations.iter().map(cause).collect();
-                failure
+                failure.with_warnings(unknown_fields.iter().map(|path| format!("unknown field {path:?}")))
             }
             Error::ApplyConflict { conflicts, .. } => {
                 let mut failure = Self::new(StatusCode::CONFLICT, "Conflict", message);

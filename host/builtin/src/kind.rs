@@ -42,6 +42,12 @@ impl BuiltInKind {
         Kind::new(&self.group, &self.version, &self.name)
     }
 
+    /// Returns what clients that use the kind are warned of; `None` if it is not deprecated.
+    pub fn deprecation(&self) -> Option<&'static str> {
+        let is_endpoints = self.group.is_empty() && self.name == "Endpoints";
+        is_endpoints.then_some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice")
+    }
+
     /// Returns whether the real server serves this subresource.
     pub fn has(&self, subresource: &str) -> bool {
         self.subresources.iter().any(|part| part == subresource)

@@ -18,5 +18,5 @@ mod rules;
 mod structural;
 
 pub use kind::{BuiltInKind, definition_of, find, kinds};
-pub use rules::{ADMISSION_VARIABLES, SERVICE_RANGE, check_new_event};
+pub use rules::{ADMISSION_VARIABLES, SERVICE_RANGE, check_new_event, warnings};
 pub use structural::{published, published_type, schema};

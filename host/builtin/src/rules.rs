@@ -26,6 +26,7 @@ mod services;
 mod storage;
 mod url;
 mod volumes;
+mod warnings;
 mod webhooks;
 mod workloads;
 
@@ -38,6 +39,7 @@ pub use events::check_new_event;
 pub use expressions::ADMISSION_VARIABLES;
 use report::Report;
 pub use services::SERVICE_RANGE;
+pub use warnings::warnings;
 
 /// The rules of one kind.
 struct Rules {

@@ -171,7 +171,7 @@ fn refused(status: Status, verb: &str, what: &str, key: Option<&Key>) -> Error {
         (409, Some(key)) => Error::Conflict { key: key.clone(), current: None },
         (422, _) if !strict_fields(&status).is_empty() => Error::UnknownFields { fields: strict_fields(&status) },
         (422, _) if !status.causes().is_empty() => {
-            Error::InvalidFields { what: key.map_or_else(|| what.to_owned(), named), violations: violations(&status) }
+            Error::invalid_fields(key.map_or_else(|| what.to_owned(), named), violations(&status))
         }
         (400, _) => match unknown_fields(&status.message) {
             fields if fields.is_empty() => Error::invalid("document", status.text()),

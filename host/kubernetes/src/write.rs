@@ -377,7 +377,8 @@ impl WriteAttempt<'_> {
         if is_create || response.code == StatusCode::CREATED {
             let at = Some(resource.revision());
             let change = Some(EventType::Added);
-            return Ok(UpstreamResponse { response: WriteResponse { resource, change, unknown_fields }, at });
+            let response = WriteResponse { resource, change, previous: None, unknown_fields };
+            return Ok(UpstreamResponse { response, at });
         }
         // The write that removes the last finalizer deletes the resource.
         if is_gone(&resource) {
@@ -403,7 +404,7 @@ impl WriteAttempt<'_> {
         });
         let change = (!is_unchanged).then_some(EventType::Modified);
         let at = Some(resource.revision());
-        UpstreamResponse { response: WriteResponse { resource, change, unknown_fields }, at }
+        UpstreamResponse { response: WriteResponse { resource, change, previous: None, unknown_fields }, at }
     }
 
     /// Returns the revision that the resource has now, if it can be read.
@@ -462,7 +463,8 @@ fn is_gone(resource: &Resource) -> bool {
 }
 
 fn gone(resource: Arc<Resource>) -> UpstreamResponse {
-    let response = WriteResponse { resource, change: Some(EventType::Deleted), unknown_fields: Vec::new() };
+    let change = Some(EventType::Deleted);
+    let response = WriteResponse { resource, change, previous: None, unknown_fields: Vec::new() };
     UpstreamResponse { response, at: None }
 }
 

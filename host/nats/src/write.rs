@@ -344,7 +344,8 @@ fn unwritten(plan: WritePlan, current: &Current) -> UpstreamResponse {
         Some(_) => plan.decision.resource().at(Revision(current.sequence + 1)),
     };
     let at = change.is_none().then(|| resource.revision());
-    UpstreamResponse { response: WriteResponse { resource, change, unknown_fields: plan.unknown_fields }, at }
+    let WritePlan { previous, unknown_fields, .. } = plan;
+    UpstreamResponse { response: WriteResponse { resource, change, previous, unknown_fields }, at }
 }
 
 /// Returns the answer to a write that is stored.
@@ -353,6 +354,7 @@ fn written(plan: &WritePlan, sequence: u64) -> UpstreamResponse {
     let response = WriteResponse {
         resource: plan.decision.resource().at(at),
         change: plan.event(),
+        previous: plan.previous.clone(),
         unknown_fields: plan.unknown_fields.clone(),
     };
     UpstreamResponse { response, at: Some(at) }

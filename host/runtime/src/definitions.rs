@@ -87,7 +87,7 @@ async fn check_scope(store: &dyn Store, planned: &Resource) -> Result<(), Error>
         detail: format!("{new}: field is immutable"),
     };
     let what = format!("{NAME}.{GROUP} {:?}", planned.key().name());
-    Err(homeostat_store::Error::InvalidFields { what, violations: vec![violation] }.into())
+    Err(homeostat_store::Error::invalid_fields(what, vec![violation]).into())
 }
 
 /// Refuses a definition without a version in which resources may be stored: nothing would convert them.
@@ -110,7 +110,7 @@ fn check_stored_versions(planned: &Resource) -> Result<(), Error> {
         return Ok(());
     }
     let what = format!("{NAME}.{GROUP} {:?}", planned.key().name());
-    Err(homeostat_store::Error::InvalidFields { what, violations }.into())
+    Err(homeostat_store::Error::invalid_fields(what, violations).into())
 }
 
 /// Declares the kind of a definition, unless a newer revision of the definition was declared. If the stored

@@ -215,7 +215,7 @@ impl DynamicAdmission {
         }
         Ok(match decision {
             Decision::Unchanged(resource) => {
-                Review::Unchanged(WriteResponse { resource, change: None, unknown_fields })
+                Review::Unchanged(WriteResponse { resource, change: None, previous, unknown_fields })
             }
             Decision::Put(resource) | Decision::Remove(resource) => {
                 let write = planned(&resource, previous.as_deref());

@@ -7,6 +7,7 @@ mod conversion;
 mod parse;
 #[cfg(test)]
 mod tests;
+mod warnings;
 
 use serde_json::Value;
 
@@ -14,6 +15,7 @@ use crate::jsonpath::JsonPath;
 use crate::schema::Schema;
 use crate::{IndexTerm, Kind, Result};
 pub use conversion::{CONVERTER, Conversion, WebhookClient, WebhookTarget};
+pub use warnings::{finalizer_warnings, format_warnings};
 
 /// A validated definition.
 #[derive(Debug, Clone, PartialEq)]

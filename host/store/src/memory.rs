@@ -10,7 +10,7 @@ use crate::history::{Bounds, check_start};
 use crate::model::Path;
 use crate::rule_check::{RuleCheck, TRIES_MAX};
 use crate::schema::Schemas;
-use crate::semantics::{self, Validation};
+use crate::semantics::{self, Validation, WritePlan};
 use crate::{
     Availability, ClockAndIds, Error, Event, Key, Kind, Options, Page, Query, Request, Resource, Result, Revision,
     Scope, Store, StoreStatus, Watch, WriteResponse,
@@ -90,10 +90,11 @@ impl Store for MemoryStore {
         let performed =
             semantics::plan_write(&*self.clock, &self.schemas, request, revision, Validation::WithoutRules, lookup)?;
         let (resource, change) = (Arc::clone(performed.decision.resource()), performed.event());
+        let WritePlan { previous, unknown_fields, .. } = performed;
         if let Some(kind) = change.filter(|_| !dry_run) {
-            contents.commit(Event { kind, resource: Arc::clone(&resource), previous: performed.previous, revision });
+            contents.commit(Event { kind, resource: Arc::clone(&resource), previous: previous.clone(), revision });
         }
-        Ok(WriteResponse { resource, change, unknown_fields: performed.unknown_fields })
+        Ok(WriteResponse { resource, change, previous, unknown_fields })
     }
 
     async fn watch(&self, scope: Scope, from: Revision) -> Result<Watch> {

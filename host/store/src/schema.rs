@@ -32,6 +32,7 @@ pub use homeostat_cel::quantity::Quantity;
 pub use crate::violation::{Reason, VIOLATIONS_MAX, Violation};
 use built_in::Rules;
 pub use built_in::{Generation, KindRules, TypeCheck};
+pub(crate) use format::is_known_format;
 pub(crate) use schemas::DeclaredIndexes;
 pub use schemas::{Schemas, VersionSchema};
 
@@ -301,7 +302,7 @@ impl Schema {
 
     /// Returns whether unknown fields are kept.
     pub(crate) fn keeps_unknown(&self) -> bool {
-        self.open || self.additional.is_some() || self.value_type != Some(ValueType::Object)
+        self.open || self.additional.is_some() || self.value_type.is_none()
     }
 
     /// Returns the schema of a field of an object; `None` for an unknown field.

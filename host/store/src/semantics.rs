@@ -187,7 +187,9 @@ pub fn plan_write(
     if let (Write::Create { document }, Err(error)) = (&write, write.target())
         && let Some(schema) = admit::schema_of(schemas, document)
     {
-        return Err(admit::with_violations(Some(&schema), document.clone(), None, error));
+        let error = admit::with_violations(Some(&schema), document.clone(), None, error);
+        let fields = (unknown == FieldValidation::Warn).then(|| unknown::of(document, Some(&schema)));
+        return Err(error.with_unknown(fields.unwrap_or_default()));
     }
     let generates = matches!(&write, Write::Create { document } if metadata_text(document, "name").is_empty());
     let mut tries = if generates { GENERATE_TRIES } else { 1 };
@@ -222,7 +224,10 @@ pub fn plan_write(
     if unknown == FieldValidation::Strict && !fields.is_empty() && (makes || current.is_some()) {
         return Err(Error::UnknownFields { fields });
     }
-    let decision = decide(&key, current.as_ref(), write, &moment)?;
+    let decision = match decide(&key, current.as_ref(), write, &moment) {
+        Ok(decision) => decision,
+        Err(error) => return Err(error.with_unknown(fields)),
+    };
     // Freed here, while it is still in the processor's cache.
     drop(current);
     if let Some(previous) = previous.as_mut().and_then(Arc::get_mut) {

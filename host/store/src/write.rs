@@ -192,9 +192,18 @@ pub struct WriteResponse {
     pub resource: Arc<Resource>,
     /// The event of the change; `None` when the write changed nothing and made no revision.
     pub change: Option<EventType>,
+    /// The resource before the write, as far as the store tells it; `None` for a created one.
+    pub previous: Option<Arc<Resource>>,
     /// The paths of the dropped fields that the schema of the kind does not know, if the request has
     /// [`FieldValidation::Warn`]; at most [`VIOLATIONS_MAX`](crate::schema::VIOLATIONS_MAX).
     pub unknown_fields: Vec<String>,
+}
+
+impl WriteResponse {
+    /// Returns the result of a write that found a resource as it should be.
+    pub fn unchanged(resource: Arc<Resource>) -> Self {
+        Self { previous: Some(Arc::clone(&resource)), resource, change: None, unknown_fields: Vec::new() }
+    }
 }
 
 impl Write {

@@ -22,13 +22,15 @@ use super::defaults::{absent, default, object_at};
 use super::report::{Report, text};
 use super::volumes;
 pub(super) use affinity::check_node_selector;
+pub(super) use annotations::APP_ARMOR_PREFIX;
+pub(super) use profile_annotations::{SECCOMP_POD, SECCOMP_PREFIX, app_armor_profile};
 use spec::PodSpec;
 pub(super) use spec::check_preemption_policy;
 pub(super) use subresources::confine;
 pub(super) use tolerations::check_tolerations;
 
 /// The lists of containers in the specification of a pod.
-const CONTAINERS: [&str; 3] = ["initContainers", "containers", "ephemeralContainers"];
+pub(super) const CONTAINERS: [&str; 3] = ["initContainers", "containers", "ephemeralContainers"];
 /// The longest name of an image.
 const IMAGE_BYTES_MAX: usize = 255;
 /// The fields of a container that an update of a pod can change.

@@ -184,7 +184,7 @@ impl World {
                 response
             }
         };
-        let homeostat_store::WriteResponse { resource, change, unknown_fields: _ } = response?;
+        let homeostat_store::WriteResponse { resource, change, .. } = response?;
         Ok(WriteData { resource: ResourceData::new(&resource, View::Whole), change })
     }
 

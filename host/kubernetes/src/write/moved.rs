@@ -93,10 +93,8 @@ impl WriteAttempt<'_> {
             return Err(Error::Conflict { key: self.key.clone(), current: Some(current.revision()) });
         }
         let precondition = Precondition { uid: Some(current.uid().to_owned()), revision: None };
-        let mut last = UpstreamResponse {
-            at: Some(current.revision()),
-            response: WriteResponse { resource: Arc::clone(&current), change: None, unknown_fields: Vec::new() },
-        };
+        let mut last =
+            UpstreamResponse { at: Some(current.revision()), response: WriteResponse::unchanged(Arc::clone(&current)) };
         if current.finalizers().any(|name| name != FINALIZER_ORPHAN) {
             // Who deletes a resource that is being deleted already cannot add a finalizer.
             let rest: Vec<&str> = current.finalizers().filter(|name| *name == FINALIZER_ORPHAN).collect();

@@ -136,10 +136,8 @@ pub(crate) async fn write(
             Some(code) => wanted.has_sound_source(&**code),
             None => Ok(()),
         });
-        read.map_err(|violations| homeostat_store::Error::InvalidFields {
-            what: format!("Controller.homeostat.dev {:?}", resource.key().name()),
-            violations,
-        })?;
+        let what = || format!("Controller.homeostat.dev {:?}", resource.key().name());
+        read.map_err(|violations| homeostat_store::Error::invalid_fields(what(), violations))?;
     }
     if request.dry_run {
         return Ok(planned);

@@ -87,10 +87,11 @@ impl Store for ConvertingStore {
         let converter = target.and_then(|target| Some((self.converter(&target.kind)?, target.kind)));
         let Some((converter, kind)) = converter else { return self.inner.submit(request).await };
         if matches!(request.write, Write::Delete { .. }) {
-            let WriteResponse { resource, change, unknown_fields } = self.inner.submit(request).await?;
-            let is_gone = change == Some(EventType::Deleted);
-            let resource = if is_gone { resource } else { self.in_version(&kind, resource).await? };
-            return Ok(WriteResponse { resource, change, unknown_fields });
+            let written = self.inner.submit(request).await?;
+            if written.change == Some(EventType::Deleted) {
+                return Ok(written);
+            }
+            return Ok(WriteResponse { resource: self.in_version(&kind, written.resource).await?, ..written });
         }
         if request.is_planned {
             return write::submit_planned(&*self.inner, &converter, request).await;

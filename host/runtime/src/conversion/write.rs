@@ -66,12 +66,12 @@ async fn attempt(
     };
     let schemas = schemas.in_version(&kind);
     let plan = planning::plan(schemas, request.clone(), shown, Validation::Complete).await?;
-    let WritePlan { decision, unknown_fields, .. } = plan;
+    let WritePlan { decision, previous, unknown_fields, .. } = plan;
     if let (Decision::Unchanged(resource), Some(current)) = (&decision, &current)
         && current.key().kind().version == stored
     {
         let resource = Arc::clone(resource);
-        return Ok(Attempt::Written(WriteResponse { resource, change: None, unknown_fields }));
+        return Ok(Attempt::Written(WriteResponse { resource, change: None, previous, unknown_fields }));
     }
     let decided = decision.resource();
     let document = converter.convert_document(stored, without_revision(decided.document().clone())).await?;
@@ -91,7 +91,7 @@ async fn attempt(
         ) => return Ok(Attempt::Overtaken(error)),
         written => written?,
     };
-    let WriteResponse { resource, change, unknown_fields: _ } = written;
+    let WriteResponse { resource, change, previous: _, unknown_fields: _ } = written;
     let resource = match change {
         // It is gone, and nobody reads it again.
         Some(EventType::Deleted) => decided.at(resource.revision()),
@@ -101,7 +101,7 @@ async fn attempt(
         }
         _ => converter.convert(version, vec![Arc::clone(&resource)]).await?.pop().unwrap_or(resource),
     };
-    Ok(Attempt::Written(WriteResponse { resource, change, unknown_fields }))
+    Ok(Attempt::Written(WriteResponse { resource, change, previous, unknown_fields }))
 }
 
 /// Stores a write that was decided before, in a version that may be another than the stored one.
@@ -126,9 +126,9 @@ pub(super) async fn submit_planned(
         }
         other => other,
     };
-    let WriteResponse { resource, change, unknown_fields } = inner.submit(Request { write, ..request }).await?;
-    let document = converter.convert_document(&version, resource.document().clone()).await?;
-    Ok(WriteResponse { resource: Arc::new(Resource::from_document(document)?), change, unknown_fields })
+    let written = inner.submit(Request { write, ..request }).await?;
+    let document = converter.convert_document(&version, written.resource.document().clone()).await?;
+    Ok(WriteResponse { resource: Arc::new(Resource::from_document(document)?), ..written })
 }
 
 fn without_revision(mut document: Value) -> Value {

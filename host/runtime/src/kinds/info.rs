@@ -264,6 +264,7 @@ impl KindInfo {
             others: other_versions(&known.kind()),
             indexes: built_in_indexes(&known.kind()),
             built_in: Some(known),
+            deprecation: known.deprecation().map(str::to_owned),
             ..Self::declared(&declaration, "homeostat")
         }
     }

@@ -121,7 +121,7 @@ impl SharedState {
         }
         is_unchanged(request, resource, |manager| self.upstream.manager(manager)).then(|| {
             self.skipped.fetch_add(1, Ordering::Relaxed);
-            WriteResponse { resource: Arc::clone(resource), change: None, unknown_fields: Vec::new() }
+            WriteResponse::unchanged(Arc::clone(resource))
         })
     }
 }

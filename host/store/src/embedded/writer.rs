@@ -345,16 +345,16 @@ impl Writer<'_> {
             }
             decided.answers.push(Reply::Answer(performed.map(|performed| {
                 let change = performed.event();
-                let WritePlan { key, previous, decision, unknown_fields: unknown } = performed;
+                let WritePlan { key, previous, decision, unknown_fields } = performed;
                 let resource = Arc::clone(decision.resource());
                 if let (Some(kind), false) = (change, dry_run) {
                     revision = revision.next();
-                    let event = Event { kind, resource: Arc::clone(&resource), previous, revision };
+                    let event = Event { kind, resource: Arc::clone(&resource), previous: previous.clone(), revision };
                     let change = UnappliedChange { path: Path::of(&key), event };
                     self.unapplied.add(&change);
                     decided.batch.changes.push(change);
                 }
-                WriteResponse { resource, change, unknown_fields: unknown }
+                WriteResponse { resource, change, previous, unknown_fields }
             })));
         }
         Ok(decided)

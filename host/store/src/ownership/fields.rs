@@ -152,7 +152,8 @@ impl FieldSet {
         });
     }
 
-    /// Returns the paths of another set at or below which this set has any path, for display.
+    /// Returns the paths of another set at or below which this set has any path, for display. As in Kubernetes, the paths of
+    /// a value come before those below its parts.
     pub(super) fn overlaps(&self, roots: &Self) -> Vec<String> {
         let mut found = Vec::new();
         self.collect_overlaps(roots, "", &mut found);
@@ -160,14 +161,11 @@ impl FieldSet {
     }
 
     fn collect_overlaps(&self, roots: &Self, path: &str, found: &mut Vec<String>) {
-        for (element, root) in &roots.below {
-            let Some(part) = self.below.get(element) else { continue };
-            let path = format!("{path}{element}");
-            if root.owned {
-                found.push(path);
-            } else {
-                part.collect_overlaps(root, &path, found);
-            }
+        let shared =
+            || roots.below.iter().filter_map(|(element, root)| Some((element, root, self.below.get(element)?)));
+        found.extend(shared().filter(|(_, root, _)| root.owned).map(|(element, ..)| format!("{path}{element}")));
+        for (element, root, part) in shared().filter(|(_, root, _)| !root.owned) {
+            part.collect_overlaps(root, &format!("{path}{element}"), found);
         }
     }
 

@@ -155,7 +155,7 @@ impl Managers {
                 subresource: some(&manager.subresource),
             }));
         }
-        conflicts.sort_by_cached_key(|conflict| (conflict.owner(), conflict.field.clone()));
+        conflicts.sort_by_cached_key(FieldConflict::owner);
         conflicts
     }
 

@@ -272,7 +272,7 @@ fn a_conflict_names_every_field_and_owner() {
     assert_eq!(
         conflict(desk.try_apply("me", two, false)),
         "Apply failed with 3 conflicts: conflicts with \"helm\":\n- .spec.replicas\n\
-         conflicts with \"kubectl\" using apps/v1:\n- .spec.ports[port=80,protocol=\"TCP\"].name\n- .spec.replicas"
+         conflicts with \"kubectl\" using apps/v1:\n- .spec.replicas\n- .spec.ports[port=80,protocol=\"TCP\"].name"
     );
     // The same name with another operation is another manager.
     conflict(desk.try_apply("kubectl", json!({"replicas": 2}), false));

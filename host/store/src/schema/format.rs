@@ -1,7 +1,10 @@
 //! The supported values of `format`. Others are ignored, as in Kubernetes.
 
+mod codes;
+
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use homeostat_cel::names::{DNS_1123_LABEL, DNS_1123_SUBDOMAIN};
 use serde_json::Value;
 
 use super::ValueType;
@@ -20,7 +23,21 @@ pub(super) enum Format {
     Duration,
     Ipv4,
     Ipv6,
-    Uuid,
+    /// With the version that its digits name; `None` for any.
+    Uuid(Option<u8>),
+    Mac,
+    Isbn,
+    Isbn10,
+    Isbn13,
+    CreditCard,
+    Ssn,
+    HexColor,
+    RgbColor,
+    BsonObjectId,
+    ShortName,
+    LongName,
+    /// Numbers of 64 bits, which all numbers are.
+    Double,
     Email,
     Hostname,
     Cidr,
@@ -29,19 +46,44 @@ pub(super) enum Format {
     Password,
 }
 
-const NAMES: [(Format, &str); 17] = [
+/// Returns whether a format validates the values of a type, whose name is empty for any type. Source:
+/// `GetUnrecognizedFormats` of Kubernetes.
+pub(crate) fn is_known_format(name: &str, of_type: &str) -> bool {
+    match of_type {
+        "integer" => matches!(name, "int32" | "int64"),
+        "number" => matches!(name, "float" | "double"),
+        "" | "string" => Format::named(name).is_some_and(|format| format.is_of_texts() && format != Format::MicroTime),
+        _ => false,
+    }
+}
+
+const NAMES: [(Format, &str); 31] = [
     (Format::Int32, "int32"),
     (Format::Int64, "int64"),
     (Format::Float, "float"),
+    (Format::Double, "double"),
     (Format::Date, "date"),
     (Format::DateTime, "date-time"),
-    (Format::DateTime, "datetime"),
     (Format::MicroTime, "x-homeostat-micro-time"),
     (Format::Byte, "byte"),
     (Format::Duration, "duration"),
     (Format::Ipv4, "ipv4"),
     (Format::Ipv6, "ipv6"),
-    (Format::Uuid, "uuid"),
+    (Format::Uuid(None), "uuid"),
+    (Format::Uuid(Some(3)), "uuid3"),
+    (Format::Uuid(Some(4)), "uuid4"),
+    (Format::Uuid(Some(5)), "uuid5"),
+    (Format::Mac, "mac"),
+    (Format::Isbn, "isbn"),
+    (Format::Isbn10, "isbn10"),
+    (Format::Isbn13, "isbn13"),
+    (Format::CreditCard, "creditcard"),
+    (Format::Ssn, "ssn"),
+    (Format::HexColor, "hexcolor"),
+    (Format::RgbColor, "rgbcolor"),
+    (Format::BsonObjectId, "bsonobjectid"),
+    (Format::ShortName, "k8s-short-name"),
+    (Format::LongName, "k8s-long-name"),
     (Format::Email, "email"),
     (Format::Hostname, "hostname"),
     (Format::Cidr, "cidr"),
@@ -50,9 +92,11 @@ const NAMES: [(Format, &str); 17] = [
 ];
 
 impl Format {
-    /// Returns the format of that name, if it is supported.
+    /// Returns the format of that name, if it is supported. Dashes do not count.
     pub(super) fn named(name: &str) -> Option<Self> {
-        NAMES.iter().find(|(_, known)| *known == name).map(|(format, _)| *format)
+        let letters = |name: &'_ str| name.bytes().filter(|byte| *byte != b'-').collect::<Vec<u8>>();
+        let wanted = letters(name);
+        NAMES.iter().find(|(_, known)| letters(known) == wanted).map(|(format, _)| *format)
     }
 
     /// Returns the name of the format.
@@ -60,12 +104,16 @@ impl Format {
         NAMES.iter().find(|(format, _)| *format == self).map_or("", |(_, name)| name)
     }
 
+    fn is_of_texts(self) -> bool {
+        !matches!(self, Self::Int32 | Self::Int64 | Self::Float | Self::Double)
+    }
+
     /// Returns whether values of a type can have this format; `None` for any type. Others ignore it. Source:
     /// `StripUnsupportedFormatsPostProcessorForVersion` of Kubernetes.
     pub(super) fn suits(self, of_type: Option<ValueType>) -> bool {
         match self {
             Self::Int32 | Self::Int64 => of_type == Some(ValueType::Integer),
-            Self::Float => of_type == Some(ValueType::Number),
+            Self::Float | Self::Double => of_type == Some(ValueType::Number),
             _ => matches!(of_type, None | Some(ValueType::String | ValueType::IntegerOrString)),
         }
     }
@@ -92,14 +140,25 @@ impl Format {
 
     fn holds_text(self, text: &str) -> bool {
         match self {
-            Self::Int32 | Self::Int64 | Self::Float | Self::Password => true,
+            Self::Int32 | Self::Int64 | Self::Float | Self::Double | Self::Password => true,
             Self::Date => is_date(text),
             Self::DateTime | Self::MicroTime => is_date_time(text),
             Self::Byte => is_base64(text),
             Self::Duration => is_duration(text),
             Self::Ipv4 => text.parse::<Ipv4Addr>().is_ok(),
             Self::Ipv6 => text.parse::<Ipv6Addr>().is_ok(),
-            Self::Uuid => is_uuid(text),
+            Self::Uuid(version) => is_uuid(text, version),
+            Self::Mac => codes::is_mac(text),
+            Self::Isbn => codes::is_isbn_10(text) || codes::is_isbn_13(text),
+            Self::Isbn10 => codes::is_isbn_10(text),
+            Self::Isbn13 => codes::is_isbn_13(text),
+            Self::CreditCard => codes::is_credit_card(text),
+            Self::Ssn => codes::is_ssn(text),
+            Self::HexColor => codes::is_hex_color(text),
+            Self::RgbColor => codes::is_rgb_color(text),
+            Self::BsonObjectId => text.len() == 24 && text.bytes().all(|byte| byte.is_ascii_hexdigit()),
+            Self::ShortName => DNS_1123_LABEL.fits(text),
+            Self::LongName => DNS_1123_SUBDOMAIN.fits(text),
             Self::Email => is_email(text),
             Self::Hostname => is_hostname(text),
             Self::Cidr => is_cidr(text),
@@ -181,8 +240,8 @@ fn is_duration(text: &str) -> bool {
     parts > 0
 }
 
-/// 32 hexadecimal digits, with or without the four dashes.
-fn is_uuid(text: &str) -> bool {
+/// 32 hexadecimal digits, with or without the four dashes, and with the digits of a version.
+fn is_uuid(text: &str, version: Option<u8>) -> bool {
     let mut digits = 0;
     for byte in text.bytes() {
         match byte {
@@ -191,7 +250,14 @@ fn is_uuid(text: &str) -> bool {
             _ => return false,
         }
     }
-    digits == 32 && text.len() <= 36 && !text.contains("--")
+    let plain: Vec<u8> = text.bytes().filter(|byte| *byte != b'-').collect();
+    let is_of_variant = |byte: &u8| matches!(byte.to_ascii_lowercase(), b'8' | b'9' | b'a' | b'b');
+    let is_of_version = match version {
+        None => true,
+        Some(3) => plain.get(12) == Some(&b'3'),
+        Some(version) => plain.get(12) == Some(&(b'0' + version)) && plain.get(16).is_some_and(is_of_variant),
+    };
+    digits == 32 && text.len() <= 36 && !text.contains("--") && is_of_version
 }
 
 fn is_email(text: &str) -> bool {

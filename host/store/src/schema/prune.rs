@@ -22,20 +22,21 @@ fn walk(schema: &Schema, value: &mut Value, path: &Path<'_>, is_resource: bool, 
         }
         Value::Object(fields) => {
             let belongs = |name: &str| is_resource && matches!(name, "apiVersion" | "kind" | "metadata");
-            fields.retain(|name, _| {
-                let stays = schema.keeps_unknown() || schema.properties.contains_key(name) || belongs(name);
+            fields.retain(|name, value| {
+                let path = path.field(name);
+                let known = schema.properties.get(name).or(schema.additional.as_deref());
+                if belongs(name) {
+                    return true;
+                }
+                if let Some(known) = known {
+                    walk(known, value, &path, known.embedded, dropped);
+                }
+                let stays = schema.keeps_unknown() || known.is_some();
                 if !stays && dropped.len() < VIOLATIONS_MAX {
-                    dropped.push(path.field(name).to_string());
+                    dropped.push(path.to_string());
                 }
                 stays
             });
-            for (name, value) in fields.iter_mut().filter(|(name, _)| !belongs(name)) {
-                if let Some(property) = schema.properties.get(name) {
-                    walk(property, value, &path.field(name), property.embedded, dropped);
-                } else if let Some(additional) = &schema.additional {
-                    walk(additional, value, &path.key(name), additional.embedded, dropped);
-                }
-            }
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }

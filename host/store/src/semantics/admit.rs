@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{Validation, WriteContext, fields, set, specification};
 use crate::path::Path;
@@ -52,7 +52,7 @@ pub(super) fn admit(
     if violations.is_empty() {
         return Ok(());
     }
-    Err(Error::InvalidFields { what: what(document), violations })
+    Err(Error::invalid_fields(what(document), violations))
 }
 
 /// Admits the change of a document, except its status. Without a change outside of metadata, only the defaults of a
@@ -85,7 +85,7 @@ fn check_transition(schema: Option<&Schema>, document: &Value, old: &Value, vali
     let schema = schema.filter(|schema| schema.has_rules() && validation == Validation::Complete && !is_free);
     let mut violations = schema.map_or_else(Vec::new, |schema| schema.check_rules(document, Some(old)));
     violations.truncate(VIOLATIONS_MAX);
-    if violations.is_empty() { Ok(()) } else { Err(Error::InvalidFields { what: what(document), violations }) }
+    if violations.is_empty() { Ok(()) } else { Err(Error::invalid_fields(what(document), violations)) }
 }
 
 /// Returns the schema of the kind that a document names; `None` if it has none.
@@ -105,15 +105,11 @@ pub(super) fn with_violations(
 ) -> Error {
     let Some(schema) = schema else { return error };
     let Error::Invalid { path, reason } = error else { return error };
-    let name = "name or generateName is required".to_owned();
-    let (reason, detail) = match reason.starts_with("must not be empty") {
-        true if path == "metadata.name" => (Reason::Required, name),
-        true => (Reason::Required, String::new()),
-        false => (Reason::Invalid, reason.strip_prefix("Invalid value: ").map_or(reason.clone(), str::to_owned)),
-    };
-    // Kubernetes names the labels, and not the one that is wrong.
-    let path = if path.starts_with("metadata.labels[") { "metadata.labels".to_owned() } else { path };
-    let mut violations = vec![Violation { path, reason, detail }];
+    let is_of_name = path == "metadata.name";
+    let mut violations = vec![violation(path, &reason)];
+    if is_of_name && let Some(other) = other_violation(&document) {
+        violations.push(other);
+    }
     if violations[0].path == "metadata.generateName" {
         // The name would have the same fault.
         let detail = violations[0].detail.clone();
@@ -130,7 +126,31 @@ pub(super) fn with_violations(
         violations.push(unchecked_rules());
     }
     violations.truncate(VIOLATIONS_MAX);
-    Error::InvalidFields { what: what(&document), violations }
+    Error::invalid_fields(what(&document), violations)
+}
+
+/// Returns an error of the metadata of a document as a violation.
+fn violation(path: String, reason: &str) -> Violation {
+    let (reason, detail) = match reason.starts_with("must not be empty") {
+        true if path == "metadata.name" => (Reason::Required, "name or generateName is required"),
+        true => (Reason::Required, ""),
+        false => (Reason::Invalid, reason.strip_prefix("Invalid value: ").unwrap_or(reason)),
+    };
+    // Kubernetes names the labels, and not the one that is wrong.
+    let path = if path.starts_with("metadata.labels[") { "metadata.labels".to_owned() } else { path };
+    Violation { path, reason, detail: detail.to_owned() }
+}
+
+/// Returns the first fault of the metadata of a document besides its name.
+fn other_violation(document: &Value) -> Option<Violation> {
+    let mut metadata = document.get("metadata")?.as_object()?.clone();
+    metadata.insert("name".to_owned(), "a".into());
+    let named = json!({ "apiVersion": document["apiVersion"], "kind": document["kind"], "metadata": metadata });
+    match validate::document(&named) {
+        // Some kinds have names of another form.
+        Err(Error::Invalid { path, reason }) if path != "metadata.name" => Some(violation(path, &reason)),
+        _ => None,
+    }
 }
 
 /// Returns whether a violation keeps the rules in CEL from being evaluated: they rely on the shape of the document.

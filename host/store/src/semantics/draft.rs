@@ -39,7 +39,7 @@ fn check_same_name(key: &Key, document: &Value) -> Result<()> {
     }
     let detail = format!("{name:?}: field is immutable");
     let violation = Violation { path: "metadata.name".to_owned(), reason: Reason::Invalid, detail };
-    Err(Error::InvalidFields { what: admit::what(document), violations: vec![violation] })
+    Err(Error::invalid_fields(admit::what(document), vec![violation]))
 }
 
 /// Decides the write of a draft with a changed document: it is pruned, defaulted and validated.

@@ -38,9 +38,12 @@ pub(super) fn unknown_fields(
     }
 }
 
-fn of(document: &Value, schema: Option<&Schema>) -> Vec<String> {
-    let mut found = object_meta::unknown(document);
-    found.extend(schema.map(|schema| schema.prune(&mut document.clone())).unwrap_or_default());
+pub(super) fn of(document: &Value, schema: Option<&Schema>) -> Vec<String> {
+    let mut found = schema.map(|schema| schema.prune(&mut document.clone())).unwrap_or_default();
+    // The fields are in the order of the document.
+    let is_before = |path: &String| path.split(['.', '[']).next().is_some_and(|first| first < "metadata");
+    let at = found.iter().take_while(|path| is_before(path)).count();
+    found.splice(at..at, object_meta::unknown(document));
     found.truncate(VIOLATIONS_MAX);
     found
 }

@@ -11,7 +11,7 @@ pub(super) const MIRROR: &str = "kubernetes.io/config.mirror";
 /// The annotation that says which pods of a set go first.
 const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 /// The beginning of the annotations of AppArmor, one for each container.
-pub(super) const APP_ARMOR_PREFIX: &str = "container.apparmor.security.beta.kubernetes.io/";
+pub(in crate::rules) const APP_ARMOR_PREFIX: &str = "container.apparmor.security.beta.kubernetes.io/";
 
 /// Checks the annotations of a pod, or of the template at a pointer. `path` is that of the annotations.
 pub(super) fn check(report: &mut Report<'_>, pointer: &str, path: &str) {

@@ -1,14 +1,14 @@
 //! The annotations that named profiles of seccomp and AppArmor before the security contexts had fields for them.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::annotations::APP_ARMOR_PREFIX;
 use super::spec::PodSpec;
 use crate::rules::report::{Report, text};
 use crate::rules::volumes::paths::check_descending;
 
-const SECCOMP_POD: &str = "seccomp.security.alpha.kubernetes.io/pod";
-const SECCOMP_PREFIX: &str = "container.seccomp.security.alpha.kubernetes.io/";
+pub(in crate::rules) const SECCOMP_POD: &str = "seccomp.security.alpha.kubernetes.io/pod";
+pub(in crate::rules) const SECCOMP_PREFIX: &str = "container.seccomp.security.alpha.kubernetes.io/";
 const LOCALHOST_PREFIX: &str = "localhost/";
 
 /// A way to confine processes.
@@ -24,6 +24,18 @@ const SECCOMP: Confinement =
     Confinement { name: "seccomp", field: "seccompProfile", runtime_default: &["runtime/default", "docker/default"] };
 const APP_ARMOR: Confinement =
     Confinement { name: "apparmor", field: "appArmorProfile", runtime_default: &["runtime/default"] };
+
+/// Returns the profile of AppArmor that an annotation names; `None` for a text that names none.
+pub(in crate::rules) fn app_armor_profile(annotation: &str) -> Option<Value> {
+    match annotation {
+        "unconfined" => Some(json!({ "type": "Unconfined" })),
+        "runtime/default" => Some(json!({ "type": "RuntimeDefault" })),
+        other => {
+            let name = other.strip_prefix(LOCALHOST_PREFIX).filter(|name| !name.is_empty())?;
+            Some(json!({ "type": "Localhost", "localhostProfile": name }))
+        }
+    }
+}
 
 /// Checks the annotations of a pod or template. `path` is that of the annotations.
 pub(super) fn check(report: &mut Report<'_>, pod: &PodSpec<'_>, annotations: &Value, path: &str) {

@@ -1,6 +1,6 @@
 use serde_json::{Value, json};
 
-use super::Format;
+use super::{Format, is_known_format};
 
 #[track_caller]
 fn format(name: &str, good: &[Value], bad: &[Value]) {
@@ -91,4 +91,44 @@ fn encodings_are_whole() {
 fn unknown_formats_are_ignored() {
     assert_eq!(Format::named("of-our-own"), None);
     assert!(Format::Date.holds(&json!(1)));
+}
+
+#[test]
+fn codes_have_their_digits_of_control() {
+    format(
+        "mac",
+        &texts(["00:1a:2B:3c:4d:5e", "00-1a-2b-3c-4d-5e", "001a.2b3c.4d5e"]),
+        &texts(["", "00:1a", "001a2b3c4d5e"]),
+    );
+    format(
+        "isbn10",
+        &texts(["0321751043", "0-321-75104-3", "155860832X"]),
+        &texts(["0321751044", "978-0321751041", "x"]),
+    );
+    format("isbn13", &texts(["978-0321751041"]), &texts(["978-0321751042", "0321751043"]));
+    format("isbn", &texts(["0321751043", "9780321751041"]), &texts(["1"]));
+    format("creditcard", &texts(["4111-1111-1111-1111", "378282246310005"]), &texts(["4111111111111112", "1", "ä"]));
+    format("ssn", &texts(["111-11-1111", "111 11 1111", "111111111"]), &texts(["111-1-1111", "111-11-11111", "ä"]));
+    format("hexcolor", &texts(["#FFFFFF", "abc"]), &texts(["#ffff", "#ggg", "", "ä1"]));
+    format("rgbcolor", &texts(["rgb(0, 1,255)"]), &texts(["rgb(256,0,0)", "rgb(01,0,0)", "rgb(1,2)", "rgb(,,)"]));
+    format("bsonobjectid", &texts(["60a7903427a1e60fd17c9b3e"]), &texts(["60a7903427a1e60fd17c9b3", "ä"]));
+}
+
+#[test]
+fn names_and_ids_have_their_forms() {
+    format("k8s-short-name", &texts(["a-1"]), &texts(["a.b", "A", "-a", ""]));
+    format("k8s-long-name", &texts(["a-1.b"]), &texts(["a..b", "A", ""]));
+    format("uuid3", &texts(["a3bb189e-8bf9-3888-9912-ace4e6543002"]), &texts(["a3bb189e-8bf9-4888-9912-ace4e6543002"]));
+    format("uuid4", &texts(["A3BB189E-8BF9-4888-9912-ACE4E6543002"]), &texts(["a3bb189e-8bf9-4888-c912-ace4e6543002"]));
+    format("uuid5", &texts(["a3bb189e8bf958889912ace4e6543002"]), &texts(["a3bb189e-8bf9-4888-9912-ace4e6543002"]));
+}
+
+#[test]
+fn formats_are_known_for_the_types_that_they_suit() {
+    let known =
+        [("date-time", "string"), ("uuid", ""), ("int32", "integer"), ("double", "number"), ("k8sshortname", "string")];
+    assert_eq!(known.map(|(name, of_type)| is_known_format(name, of_type)), [true; 5]);
+    let unknown =
+        [("ip", "string"), ("int32", "string"), ("uuid", "object"), ("int16", "integer"), ("date", "integer")];
+    assert_eq!(unknown.map(|(name, of_type)| is_known_format(name, of_type)), [false; 5]);
 }

@@ -89,7 +89,7 @@ impl Log {
     fn append(
         &mut self,
         traffic: &Traffic,
-        WriteResponse { resource, change, unknown_fields: _ }: WriteResponse,
+        WriteResponse { resource, change, previous: _, unknown_fields: _ }: WriteResponse,
         revision: Revision,
     ) {
         let old = self.now.remove(&traffic.id);
