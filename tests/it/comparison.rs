@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 pub(crate) use mutation::{Mutation, ways};
-pub(crate) use verdict::{Verdict, comparable, owners, without_nulls, without_uids};
+pub(crate) use verdict::{Decision, Verdict, comparable, owners, without_nulls, without_uids};
 
 /// The type of a merge patch.
 pub(crate) const MERGE: &str = "application/merge-patch+json";
@@ -43,7 +43,18 @@ impl Pair {
 
     /// Sends a request to both. Returns the answers: theirs, ours.
     pub(crate) fn send(&self, request: &Request<'_>) -> [Answer; 2] {
-        [self.send_there(request), self.send_here(request)]
+        self.try_send(request, request)
+            .unwrap_or_else(|| panic!("not answered there: {} {}", request.method, request.path))
+    }
+
+    /// Sends a request to each server at the same time. Returns the answers: theirs, ours; `None` where the kube-apiserver
+    /// panics, which closes the connection.
+    pub(crate) fn try_send(&self, there: &Request<'_>, here: &Request<'_>) -> Option<[Answer; 2]> {
+        std::thread::scope(|scope| {
+            let theirs = scope.spawn(|| self.try_send_there(there));
+            let ours = self.send_here(here);
+            Some([theirs.join().unwrap()?, ours])
+        })
     }
 
     /// Sends a request to the kube-apiserver.

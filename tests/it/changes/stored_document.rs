@@ -5,7 +5,7 @@ use homeostat_tests::{Answer, Request};
 use serde_json::Value;
 
 use super::patches;
-use crate::comparison::{MERGE, Mutation, Pair, Verdict, comparable, ways};
+use crate::comparison::{Decision, MERGE, Mutation, Pair, Verdict, comparable, ways};
 
 /// A change, with a body for each server: a body can have a revision of its server.
 pub(super) struct Change {
@@ -123,17 +123,21 @@ impl Change {
         let Self { method, content_type, query: _, bodies } = self;
         let [there, here] = bodies.each_ref().map(Value::to_string);
         let request = Request { method, content_type, ..Request::get(path) };
-        let there = pair.try_send_there(&Request { body: there.as_bytes(), ..request });
-        Some([there?, pair.send_here(&Request { body: here.as_bytes(), ..request })])
+        let there = Request { body: there.as_bytes(), ..request };
+        pair.try_send(&there, &Request { body: here.as_bytes(), ..request })
     }
 
     /// Returns whether the difference is one that `docs/kubernetes.md` names: an API server refuses a patch of the metadata
-    /// of a controller revision, because it takes its data for changed.
+    /// of a controller revision, because it takes its data for changed. It also warns of unknown fields, and directives, in
+    /// more of the changes that it refuses.
     pub(super) fn is_named(&self, verdicts: &[Verdict; 2]) -> bool {
-        let [theirs, ours] = verdicts;
+        let [theirs, ours] = verdicts.each_ref().map(|verdict| &verdict.decision);
+        if theirs == ours && verdicts[0].warns_of_more_fields_than(&verdicts[1]) {
+            return matches!(theirs, Decision::Refused(..)) || self.content_type.starts_with("application/strategic");
+        }
         let of_data =
-            matches!(theirs, Verdict::Refused(422, causes) if causes.iter().all(|cause| cause.field == "data"));
-        let is_revision = matches!(ours, Verdict::Stored(document) if document["kind"] == "ControllerRevision");
+            matches!(theirs, Decision::Refused(422, causes) if causes.iter().all(|cause| cause.field == "data"));
+        let is_revision = matches!(ours, Decision::Stored(document) if document["kind"] == "ControllerRevision");
         self.method == "PATCH" && of_data && is_revision
     }
 }

@@ -1,5 +1,6 @@
 //! The answer of a server to a document, without what differs between two servers that do the same.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::LazyLock;
@@ -10,15 +11,27 @@ use serde_json::Value;
 
 /// What a server says of a document.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Verdict {
+pub(crate) struct Verdict {
+    pub(crate) decision: Decision,
+    /// What the client should know.
+    warnings: Vec<String>,
+}
+
+/// What a server does with a document.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Decision {
     /// The document with its defaults.
     Stored(Value),
     /// The status code, and the causes.
-    Refused(u16, BTreeSet<Cause>),
+    Refused(u16, Causes),
 }
 
+/// The causes of a refusal, in the order in which the server names them.
+#[derive(Debug)]
+pub(crate) struct Causes(Vec<Cause>);
+
 /// Why a document is refused.
-#[derive(Debug, Eq, Ord, PartialEq, PartialOrd)]
+#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) struct Cause {
     pub(crate) field: String,
     pub(crate) reason: String,
@@ -27,6 +40,34 @@ pub(crate) struct Cause {
 
 impl Verdict {
     pub(crate) fn of(answer: &Answer) -> Self {
+        let is_of_both = |warning: &&String| OF_HOST.iter().all(|words| !warning.contains(words));
+        let warnings = answer.warnings.iter().filter(is_of_both).cloned().collect();
+        Self { decision: Decision::of(answer), warnings }
+    }
+
+    /// Returns whether the only difference of two verdicts on the same document are unknown fields that this one warns of.
+    pub(crate) fn warns_of_more_fields_than(&self, other: &Self) -> bool {
+        let is_of_field = |warning: &&String| warning.contains("unknown field");
+        let others = self.warnings.iter().filter(|warning| !is_of_field(warning) || other.warnings.contains(warning));
+        self.decision == other.decision && others.eq(other.warnings.iter())
+    }
+
+    /// Returns the verdict with another decision.
+    pub(crate) fn map(self, change: impl FnOnce(Decision) -> Decision) -> Self {
+        Self { decision: change(self.decision), ..self }
+    }
+}
+
+impl Decision {
+    /// Returns the decision with its causes in the order of their fields.
+    pub(crate) fn with_sorted_causes(mut self) -> Self {
+        if let Self::Refused(_, Causes(causes)) = &mut self {
+            causes.sort();
+        }
+        self
+    }
+
+    fn of(answer: &Answer) -> Self {
         let body = answer.json();
         if matches!(answer.status, 200 | 201) {
             return Self::Stored(comparable(body));
@@ -40,7 +81,36 @@ impl Verdict {
             let message = if is_left_out { String::new() } else { without_forms(&message) };
             Cause { field, reason, message }
         };
-        Self::Refused(answer.status, causes.iter().map(cause).collect())
+        let mut known = BTreeSet::new();
+        // An API server says some causes twice.
+        let causes = causes.iter().map(cause).filter(|cause| known.insert(cause.clone()));
+        Self::Refused(answer.status, Causes(causes.collect()))
+    }
+}
+
+impl Causes {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Cause> {
+        self.0.iter()
+    }
+
+    /// Returns the causes in the order of their fields.
+    fn sorted(&self) -> Vec<&Cause> {
+        let mut causes: Vec<&Cause> = self.iter().collect();
+        causes.sort();
+        causes
+    }
+
+    /// Returns the fields of the causes without the keys of maps, and the positions of items.
+    fn places(&self) -> impl Iterator<Item = Cow<'_, str>> {
+        static KEY: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\[[^\]]*\]").unwrap());
+        self.iter().map(|cause| KEY.replace_all(&cause.field, "[]"))
+    }
+}
+
+impl PartialEq for Causes {
+    /// The causes are the same, in the same order. An API server takes the keys of a map in any order.
+    fn eq(&self, other: &Self) -> bool {
+        self.sorted() == other.sorted() && self.places().eq(other.places())
     }
 }
 
@@ -62,17 +132,22 @@ pub(crate) fn without_uids(text: &str) -> String {
 }
 
 impl fmt::Display for Verdict {
-    /// Writes a line for each field of a document, or for each cause of a refusal.
+    /// Writes a line for each field of a document, or for each cause of a refusal, and for each warning.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Stored(document) => write!(f, "{document:#}"),
-            Self::Refused(status, causes) => {
+        match &self.decision {
+            Decision::Stored(document) => writeln!(f, "{document:#}")?,
+            Decision::Refused(status, causes) => {
                 writeln!(f, "{status}")?;
-                causes.iter().try_for_each(|Cause { field, reason, message }| writeln!(f, "{field} {reason} {message}"))
+                let mut causes = causes.iter();
+                causes.try_for_each(|Cause { field, reason, message }| writeln!(f, "{field} {reason} {message}"))?;
             }
         }
+        self.warnings.iter().try_for_each(|warning| writeln!(f, "Warning: {warning}"))
     }
 }
+
+/// Words of warnings that only a host has: it lacks some parts of a cluster.
+const OF_HOST: [&str; 2] = ["this host calls no services", "does not act on this host"];
 
 /// Fields that differ between two writes.
 const OF_EACH: [&str; 5] = ["uid", "creationTimestamp", "resourceVersion", "managedFields", "selfLink"];
