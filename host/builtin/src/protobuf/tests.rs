@@ -137,3 +137,21 @@ fn other_kinds_and_malformed_bodies_are_refused() {
     }
     assert!(matches!(decode(&encoded[..encoded.len() - 5]), Err(Error::Malformed(_))));
 }
+
+/// Returns a field of a message: its number, and bytes.
+fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
+    [&[number << 3 | 2, bytes.len().try_into().expect("it is short")], bytes].concat()
+}
+
+#[test]
+fn fields_that_this_version_of_kubernetes_does_not_know_are_skipped() {
+    let text = |number: u8| field(number, b"later");
+    // The number 15 as a varint.
+    let number = [15 << 3, 1];
+    let metadata = [field(1, b"a"), text(15), number.to_vec()].concat();
+    let map = [field(1, &metadata), text(15), number.to_vec()].concat();
+    let head = [field(1, b"v1"), field(2, b"ConfigMap"), text(15)].concat();
+    let body = [b"k8s\0".to_vec(), field(1, &head), field(2, &map), text(15)].concat();
+    let known = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "a" } });
+    assert_eq!(decode(&body).ok(), Some(known));
+}

@@ -4,7 +4,7 @@ use base64::Engine;
 use homeostat_cel::names::CONFIG_KEY;
 use serde_json::{Map, Value};
 
-use super::report::Report;
+use super::report::{Report, text};
 
 /// Bytes of all values of a config map or secret.
 const BYTES_MAX: usize = 1 << 20;
@@ -21,6 +21,12 @@ pub(super) fn merge_string_data(secret: &mut Value, _old: Option<&Value>) {
     }
 }
 
+/// Returns the number of bytes that a text in base64 stands for.
+fn decoded_length(text: &str) -> usize {
+    let padding = text.len() - text.trim_end_matches('=').len();
+    (text.len() / 4 * 3).saturating_sub(padding)
+}
+
 pub(super) fn check_config_map(report: &mut Report<'_>) {
     let mut bytes = 0;
     for list in ["data", "binaryData"] {
@@ -30,8 +36,8 @@ pub(super) fn check_config_map(report: &mut Report<'_>) {
                 let detail = "duplicate of key present in binaryData";
                 report.invalid(format!("data[{name}]"), &name.as_str().into(), detail);
             }
-            let length = value.as_str().map_or(0, str::len);
-            bytes += if list == "data" { length } else { length / 4 * 3 };
+            let text = text(value);
+            bytes += if list == "data" { text.len() } else { decoded_length(text) };
         }
     }
     if bytes > BYTES_MAX {
@@ -44,7 +50,7 @@ pub(super) fn check_secret(report: &mut Report<'_>) {
     let mut bytes = 0;
     for (name, value) in report.at("/data").as_object().into_iter().flatten() {
         check_key(report, "data", name);
-        bytes += value.as_str().map_or(0, str::len) / 4 * 3;
+        bytes += decoded_length(text(value));
     }
     if bytes > BYTES_MAX {
         report.too_long("data", BYTES_MAX);

@@ -103,6 +103,24 @@ fn texts_of_a_secret_become_data_and_its_type_stays() {
 }
 
 #[test]
+fn a_secret_and_a_config_map_have_at_most_a_mebibyte() {
+    let text = |bytes: usize| "a".repeat(bytes);
+    let map = |bytes: usize| {
+        let data = json!({ "a": text(bytes - 1), "b": "b" });
+        defaulted(json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "c" }, "data": data }))
+    };
+    assert!(violations(&map(1 << 20), None).is_empty());
+    assert_eq!(violations(&map((1 << 20) + 1), None), [": Too long: may not be more than 1048576 bytes"]);
+    let secret = |bytes: usize| {
+        let texts = json!({ "a": text(bytes) });
+        defaulted(json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "s" }, "stringData": texts }))
+    };
+    assert!(violations(&secret(1 << 20), None).is_empty());
+    let too_long = violations(&secret((1 << 20) + 1), None);
+    assert_eq!(too_long, ["data: Too long: may not be more than 1048576 bytes"]);
+}
+
+#[test]
 fn a_service_gets_ports_and_policies() {
     let service = defaulted(json!({
         "apiVersion": "v1", "kind": "Service", "metadata": { "name": "s" },

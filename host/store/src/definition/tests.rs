@@ -99,6 +99,16 @@ fn malformed_and_too_many_indexed_labels_are_refused() {
 }
 
 #[test]
+fn a_version_has_the_columns_before_the_first_whose_path_is_not_understood() {
+    let column = |name: &str, path: &str| json!({"name": name, "type": "string", "jsonPath": path});
+    let columns = json!([column("A", ".spec.a"), column("B", "..spec"), column("C", ".spec.c")]);
+    let definition = Definition::parse(&with("/spec/versions/0/additionalPrinterColumns", columns));
+    let definition = definition.expect("an API server accepts it");
+    let names: Vec<&str> = definition.stored().columns.iter().map(|column| column.name.as_str()).collect();
+    assert_eq!(names, ["A"]);
+}
+
+#[test]
 fn a_definition_is_refused_where_it_is_wrong() {
     let version = "/spec/versions/0";
     let at = |field: &str, value| with(&format!("{version}/{field}"), value);

@@ -172,6 +172,48 @@ fn rules_whose_cost_has_no_sufficient_bound_refuse_the_schema() {
 }
 
 #[test]
+fn a_new_resource_has_the_default_of_its_status() {
+    let status = json!({"type": "object", "default": {"phase": "New"}, "properties": {"phase": {"type": "string"}}});
+    let source = json!({"type": "object", "properties": {"spec": {"type": "object"}, "status": status}});
+    let schemas = Schemas::default();
+    let schema = Schema::parse(&source).expect("it is a schema");
+    schemas.set(&Kind::new("demo.dev", "v1", "Widget"), [("v1".to_owned(), Some(schema))]);
+    let create = Write::Create { document: widget(json!({})) };
+    let planned =
+        plan_write(&SystemClockAndIds, &schemas, create.into(), Revision(1), Validation::Complete, |_| Ok(None));
+    let resource = planned.expect("it is valid").decision.resource().document().clone();
+    assert_eq!(resource["status"], json!({"phase": "New"}));
+}
+
+#[test]
+fn the_rules_of_a_schema_have_a_bound_together() {
+    let schema = |rules: usize| {
+        let list = json!({"type": "array", "maxItems": 400, "items": {"type": "string", "maxLength": 10}});
+        let rule = json!({"rule": "self.a.all(x, self.a.exists_one(y, x == y))"});
+        let rules = vec![rule; rules];
+        Schema::parse(&whole(json!({"type": "object", "properties": {"a": list}, "x-kubernetes-validations": rules})))
+    };
+    assert!(schema(1).is_ok(), "each rule is below the bound of one rule");
+    let error = schema(400).expect_err("together they are above the bound").to_string();
+    assert!(error.contains("estimated rule cost total for entire OpenAPIv3 schema exceeds budget"), "{error}");
+}
+
+#[test]
+fn the_rules_of_a_document_have_a_bound_together() {
+    let list = json!({"type": "array", "maxItems": 400, "items": {"type": "string", "maxLength": 10}});
+    let rule = json!({"rule": "self.a.all(x, self.a.all(y, x != '' || y != ''))", "message": "is empty"});
+    let source = json!({
+        "type": "object", "properties": {"a": list}, "x-kubernetes-validations": vec![rule; 20],
+    });
+    let schema = of_spec(source);
+    let texts: Vec<Value> = (0..400).map(|number| json!(format!("a{number}"))).collect();
+    assert_eq!(found(&schema, json!({"a": texts[..10]}), None), [""; 0]);
+    let violations = found(&schema, json!({"a": texts}), None);
+    let last = violations.last().expect("the budget does not last");
+    assert!(last.contains("running out of cost budget"), "{violations:?}");
+}
+
+#[test]
 fn rules_are_not_evaluated_for_a_document_of_another_shape() {
     let schema = of_spec(ruled(small()));
     let schemas = Schemas::default();
