@@ -16,7 +16,7 @@ use crate::encoder::ResourceEncoder;
 use crate::list::{self, PageItems, PageSource, PagedList};
 use crate::request::{ResourceRequest, WriteOptions};
 use crate::status::Failure;
-use crate::{warnings, write_warnings};
+use crate::write_warnings;
 
 /// Concurrent deletes. The store commits concurrent writes in one batch.
 const DELETES_MAX: usize = 64;
@@ -31,6 +31,7 @@ pub(crate) async fn delete(request: &ResourceRequest<'_>) -> Result<Response, Fa
     let deletion = request.deletion()?;
     let mut author = request.write_options()?;
     author.dry_run |= deletion.is_dry_run()?;
+    http.warnings.add(write_warnings::of_deletion(request, deletion.has_propagation()));
     let query = request.query()?;
     let began = Timestamp::now();
     let (list, first) = PagedList::open((&http.api.limits.lists, http.client), http.api.host.store(), query).await?;
@@ -45,9 +46,7 @@ pub(crate) async fn delete(request: &ResourceRequest<'_>) -> Result<Response, Fa
         began,
     };
     let first = deleting.delete(first).await?;
-    let mut response = list::send(ResourceEncoder::of_documents(request), &metadata, deleting, first);
-    warnings::add(response.headers_mut(), write_warnings::of_deletion(request, deletion.has_propagation()));
-    Ok(response)
+    Ok(list::send(ResourceEncoder::of_documents(request), &metadata, deleting, first))
 }
 
 /// A list whose items are deleted before they are sent.

@@ -25,6 +25,7 @@ use crate::path::Target;
 use crate::selectable_fields;
 use crate::state::Api;
 use crate::status::Failure;
+use crate::warnings::WarningRecorder;
 
 /// Maximum length of a field manager's name, in characters. Longer names are cut.
 const MANAGER_CHARS_MAX: usize = 128;
@@ -43,6 +44,8 @@ pub(crate) struct RequestContext<'r> {
     pub(crate) caller: Option<Arc<Caller>>,
     /// The same, as webhooks are told.
     pub(crate) requester: Arc<Requester>,
+    /// The warnings of the response.
+    pub(crate) warnings: WarningRecorder,
 }
 
 impl RequestContext<'_> {

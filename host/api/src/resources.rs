@@ -5,9 +5,7 @@ use axum::response::{IntoResponse, Response};
 use homeostat_builtin::{autoscaler, json_types};
 use homeostat_runtime::KindInfo;
 use homeostat_store::schema::Reason;
-use homeostat_store::{
-    Change, Error, EventType, FieldValidation, Key, Kind, Precondition, Request, Resource, Write, WriteResponse,
-};
+use homeostat_store::{Change, Error, EventType, FieldValidation, Key, Precondition, Request, Write, WriteResponse};
 use serde_json::{Value, json};
 
 use crate::encoder::ResourceEncoder;
@@ -40,13 +38,14 @@ pub(crate) async fn answer(http: &RequestContext<'_>) -> Result<Response, Failur
         return if negotiate::accepts_protobuf(http.headers) { Ok(failure.in_protobuf()) } else { Err(failure) };
     }
     let answer = answer_of(&ResourceRequest::new(http, &info)?).await;
-    let (deprecation, of_webhooks) = (info.deprecation, http.requester.take_warnings());
+    let recorded = http.warnings.take().into_iter().chain(http.requester.take_warnings());
+    let said = info.deprecation.into_iter().chain(recorded);
     match answer {
         Ok(mut answer) => {
-            warnings::add_around(answer.headers_mut(), deprecation, of_webhooks);
+            warnings::write(answer.headers_mut(), said);
             Ok(answer)
         }
-        Err(failure) => Err(failure.after_warnings(deprecation).with_warnings(of_webhooks.into_iter())),
+        Err(failure) => Err(failure.with_warnings(said.collect())),
     }
 }
 
@@ -353,24 +352,17 @@ async fn delete(request: &ResourceRequest<'_>, key: Key) -> Result<Response, Fai
     let grace_seconds = deletion.grace_seconds();
     let mut write = request.write(Write::Delete { key, precondition, propagation, grace_seconds })?;
     write.dry_run |= deletion.is_dry_run()?;
+    request.http.warnings.add(write_warnings::of_deletion(request, deletion.has_propagation()));
     let WriteResponse { resource, change, .. } = request.submit(write).await?;
-    let mut response = if change != Some(EventType::Deleted) || returns_deleted(request.info) {
+    if change != Some(EventType::Deleted) || returns_deleted(request.info) {
         // The resource waits for its finalizers, or clients expect it.
-        ResourceEncoder::of(request).response(&resource)
-    } else {
-        deleted(request, &kind, &resource)
-    };
-    warnings::add(response.headers_mut(), write_warnings::of_deletion(request, deletion.has_propagation()));
-    Ok(response)
-}
-
-/// Responds that a resource is gone.
-fn deleted(request: &ResourceRequest<'_>, kind: &Kind, resource: &Resource) -> Response {
+        return Ok(ResourceEncoder::of(request).response(&resource));
+    }
     let mut details = json!({ "name": resource.key().name(), "kind": request.info.plural, "uid": resource.uid() });
     if !kind.group.is_empty() {
-        details["group"] = kind.group.as_str().into();
+        details["group"] = kind.group.into();
     }
-    success(Some(details))
+    Ok(success(Some(details)))
 }
 
 /// Writes, and responds with the resulting resource.
@@ -385,19 +377,22 @@ pub(crate) async fn write(request: &ResourceRequest<'_>, write: Write) -> Result
         asked.field_validation = FieldValidation::Strict;
     }
     let part = asked.written_part();
-    let duplicates: Vec<String> = duplicates.iter().map(|path| format!("duplicate field {path:?}")).collect();
-    let written = request.submit(asked).await;
-    let written =
-        written.map_err(|error| write_refusals::of(request, error).with_warnings(duplicates.iter().cloned()))?;
+    let warnings = &request.http.warnings;
+    warnings.add(duplicates.iter().map(|path| format!("duplicate field {path:?}")));
+    let written = match request.submit(asked).await {
+        Ok(written) => written,
+        Err(error) => {
+            warnings.add(write_warnings::of_refusal(request, &error));
+            return Err(write_refusals::of(request, error));
+        }
+    };
+    warnings.add(write_warnings::of(request, part, &written));
     let (code, word) = match written.change {
         Some(EventType::Added) => (StatusCode::CREATED, "created"),
         Some(_) => (StatusCode::OK, "configured"),
         None => (StatusCode::OK, "unchanged"),
     };
-    let mut response =
-        (code, [(CHANGE, word)], ResourceEncoder::of(request).response(&written.resource)).into_response();
-    warnings::add(response.headers_mut(), duplicates.into_iter().chain(write_warnings::of(request, part, &written)));
-    Ok(response)
+    Ok((code, [(CHANGE, word)], ResourceEncoder::of(request).response(&written.resource)).into_response())
 }
 
 pub(crate) fn namespace(key: &Key) -> Option<&str> {

@@ -20,6 +20,7 @@ use crate::path::{self, BACKUP, HEALTH, METRICS, OPENID_CONFIGURATION, OPENID_KE
 use crate::request::RequestContext;
 use crate::state::Api;
 use crate::status::Failure;
+use crate::warnings::WarningRecorder;
 use crate::{
     access, backup, body, controllers, discovery, health, hosts, kind_graph, limits, negotiate, openapi, record_stream,
     resources, reviews, role_guard, stores, webhooks,
@@ -165,7 +166,18 @@ async fn kubernetes_api(api: &Api, request: Request) -> Result<Response, Failure
         let caller = parts.extensions.get::<AuthenticatedCaller>().map(|pass| Arc::clone(&pass.caller));
         let sender = caller.clone();
         let requester = Arc::new(Requester::new(move || reviews::user(sender.as_deref())));
-        let ask = RequestContext { api, method, target, uri, headers, body, client, caller, requester };
+        let ask = RequestContext {
+            api,
+            method,
+            target,
+            uri,
+            headers,
+            body,
+            client,
+            caller,
+            requester,
+            warnings: WarningRecorder::default(),
+        };
         let is_controllers = target.group == manifest::GROUP && target.plural == manifest::PLURAL;
         if let Some(answer) = reviews::answer(&ask).await {
             return answer;

@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 
 use crate::request::ResourceRequest;
 use crate::status::Failure;
+use crate::write_warnings;
 
 /// How often a patch of a scale is tried when other clients write the resource meanwhile.
 const PATCH_TRIES: u32 = 5;
@@ -93,7 +94,9 @@ async fn write(
         ScaleSource::Fields(paths) => {
             let change = Change::Merge(nested(&paths.spec, replicas.into()));
             let write = request.write(Write::Patch { key: key.clone(), change, precondition })?;
-            Ok(document(&host.write_unreviewed(write).await?.resource, paths))
+            let written = host.write_unreviewed(write).await?;
+            request.http.warnings.add(write_warnings::of(request, None, &written));
+            Ok(document(&written.resource, paths))
         }
         ScaleSource::Server => {
             let scale = request.write_options()?.scale(key.clone(), replicas, precondition);

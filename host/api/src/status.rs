@@ -273,16 +273,9 @@ impl Failure {
         Self { is_bare: true, ..Self::new(StatusCode::INTERNAL_SERVER_ERROR, "", message) }
     }
 
-    /// Adds warnings before the others.
-    pub(crate) fn after_warnings(mut self, warnings: impl IntoIterator<Item = String>) -> Self {
-        self.warnings.splice(..0, warnings);
-        self
-    }
-
-    /// Adds warnings.
-    pub(crate) fn with_warnings(mut self, warnings: impl Iterator<Item = String>) -> Self {
-        self.warnings.extend(warnings);
-        self
+    /// Sets the warnings of the response.
+    pub(crate) fn with_warnings(self, warnings: Vec<String>) -> Self {
+        Self { warnings, ..self }
     }
 
     /// Names the resource that was to be created, if the failure does not.
@@ -356,7 +349,7 @@ impl Failure {
             Ok(body) => {
                 let content_type = [(header::CONTENT_TYPE, protobuf::CONTENT_TYPE)];
                 let mut response = (self.code, content_type, body).into_response();
-                warnings::add(response.headers_mut(), self.warnings);
+                warnings::write(response.headers_mut(), self.warnings);
                 response
             }
             Err(_) => self.into_response(),
@@ -400,7 +393,7 @@ impl IntoResponse for Failure {
         if let Some(seconds) = self.retry_after_s {
             response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
         }
-        warnings::add(response.headers_mut(), self.warnings);
+        warnings::write(response.headers_mut(), self.warnings);
         response
     }
 }
@@ -432,13 +425,13 @@ impl From<homeostat_store::Error> for Failure {
                     json!([{ "reason": format!("FieldValue{word}"), "message": reason, "field": field }]);
                 failure
             }
-            Error::InvalidFields { what, violations, unknown_fields } => {
+            Error::InvalidFields { what, violations, unknown_fields: _ } => {
                 let mut failure = Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message);
                 // `Widget.demo.dev "a"`
                 failure.name = what.split('"').nth(1).map(Box::from);
                 let cause = |violation: &Violation| json!({ "reason": violation.reason.cause(), "message": violation.message(), "field": violation.path });
                 failure.details["causes"] = violations.iter().map(cause).collect();
-                failure.with_warnings(unknown_fields.iter().map(|path| format!("unknown field {path:?}")))
+                failure
             }
             Error::ApplyConflict { conflicts, .. } => {
                 let mut failure = Self::new(StatusCode::CONFLICT, "Conflict", message);

@@ -1,36 +1,41 @@
 //! Warnings of a response, which clients print.
 
-use std::collections::BTreeSet;
+#[cfg(test)]
+mod tests;
 
-use axum::http::header::Entry;
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
+
 use axum::http::{HeaderMap, HeaderValue, header};
 
 /// Maximum length of all warnings of one response, in characters. Source: Kubernetes.
 const CHARS_MAX: usize = 4096;
 /// Maximum length of each warning of a response that has more than that.
 const ITEM_CHARS_MAX: usize = 256;
-/// Maximum number of warnings that are looked at. Fewer find room.
+/// Maximum number of warnings that are recorded. Fewer find room.
 const WARNINGS_MAX: usize = 512;
 
-/// Adds warnings before and after those that a response has.
-pub(crate) fn add_around(
-    headers: &mut HeaderMap,
-    before: impl IntoIterator<Item = String>,
-    after: impl IntoIterator<Item = String>,
-) {
-    let between: Vec<HeaderValue> = match headers.entry(header::WARNING) {
-        Entry::Occupied(entry) => entry.remove_entry_mult().1.collect(),
-        Entry::Vacant(_) => Vec::new(),
-    };
-    add(headers, before);
-    for warning in between {
-        headers.append(header::WARNING, warning);
+/// Collects the warnings of one response, whether it is a success or a refusal.
+#[derive(Default)]
+pub(crate) struct WarningRecorder(Mutex<Vec<String>>);
+
+impl WarningRecorder {
+    /// Adds warnings, if there are not too many.
+    pub(crate) fn add(&self, warnings: impl IntoIterator<Item = String>) {
+        let mut recorded = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let room = WARNINGS_MAX.saturating_sub(recorded.len());
+        recorded.extend(warnings.into_iter().take(room));
     }
-    add(headers, after);
+
+    /// Removes the warnings, and returns them in their order.
+    pub(crate) fn take(&self) -> Vec<String> {
+        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
 }
 
-/// Adds warnings to the headers of a response, each once. When there are too many, each is cut, and the last ones are left out.
-pub(crate) fn add(headers: &mut HeaderMap, warnings: impl IntoIterator<Item = String>) {
+/// Writes the warnings of a response to its headers, each once. When there are too many, each is cut, and the last ones are left
+/// out.
+pub(crate) fn write(headers: &mut HeaderMap, warnings: impl IntoIterator<Item = String>) {
     let mut known = BTreeSet::new();
     let distinct = warnings.into_iter().filter(|warning| known.insert(warning.clone()));
     let mut distinct: Vec<String> = distinct.take(WARNINGS_MAX).collect();

@@ -192,7 +192,8 @@ pub struct WriteResponse {
     pub resource: Arc<Resource>,
     /// The event of the change; `None` when the write changed nothing and made no revision.
     pub change: Option<EventType>,
-    /// The resource before the write, as far as the store tells it; `None` for a created one.
+    /// The resource before the write, in the version, with the revision and with the owners that its store has for it. `None` for
+    /// a created one, and where the store does not tell it.
     pub previous: Option<Arc<Resource>>,
     /// The paths of the dropped fields that the schema of the kind does not know, if the request has
     /// [`FieldValidation::Warn`]; at most [`VIOLATIONS_MAX`](crate::schema::VIOLATIONS_MAX).

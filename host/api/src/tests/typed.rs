@@ -61,6 +61,24 @@ async fn definitions_and_the_metadata_of_each_kind_are_read_and_written_in_proto
 }
 
 #[tokio::test]
+async fn lists_and_refusals_come_in_protobuf() {
+    let server = Server::with_built_in().await;
+    let map = json!({ "metadata": { "name": "a" }, "data": { "k": "v" } });
+    assert_eq!(server.ask("POST", CONFIG_MAPS, &map).await.code, 201);
+    let (code, kind, body) = accepting(&server, CONFIG_MAPS, PROTOBUF).await;
+    let list = server.get(CONFIG_MAPS).await;
+    assert_eq!((code, kind.as_str(), &list["items"][0]["data"]), (200, PROTOBUF, &json!({ "k": "v" })));
+    assert_eq!(body, homeostat_builtin::protobuf::encode(&list).unwrap());
+    let missing = format!("{CONFIG_MAPS}/missing");
+    let (_, _, status) = accepting(&server, &missing, "application/json").await;
+    let status: Value = serde_json::from_slice(&status).unwrap();
+    assert_eq!((&status["kind"], &status["reason"]), (&json!("Status"), &json!("NotFound")));
+    let (code, kind, body) = accepting(&server, &missing, PROTOBUF).await;
+    assert_eq!((code, kind.as_str()), (404, PROTOBUF));
+    assert_eq!(body, homeostat_builtin::protobuf::encode(&status).unwrap());
+}
+
+#[tokio::test]
 async fn a_read_sets_the_defaults_that_a_definition_has_now() {
     let server = Server::with_built_in().await;
     server.ask("POST", DEFINITIONS, &definition()).await;
@@ -183,6 +201,69 @@ async fn what_the_host_does_not_act_on_is_stored_with_a_warning() {
     let warning = response.headers()["warning"].to_str().unwrap();
     assert_eq!(warning, "299 - \"APIService.apiregistration.k8s.io is stored, and does not act on this host\"");
     assert_eq!(response.status(), 201);
+    let schema = json!({
+        "apiVersion": "flowcontrol.apiserver.k8s.io/v1", "kind": "FlowSchema", "metadata": { "name": "a" },
+        "spec": { "priorityLevelConfiguration": { "name": "exempt" } },
+    });
+    let path = "/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas";
+    let response = server.send("POST", path, "application/json", &schema.to_string()).await;
+    let warning = response.headers()["warning"].to_str().unwrap();
+    assert_eq!(warning, "299 - \"FlowSchema.flowcontrol.apiserver.k8s.io is stored, and does not act on this host\"");
+    let hooks = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
+        "metadata": { "name": "a" },
+        "webhooks": [{
+            "name": "a.demo.dev", "sideEffects": "None", "admissionReviewVersions": ["v1"],
+            "clientConfig": { "service": { "name": "s", "namespace": "n" } },
+        }],
+    });
+    let path = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
+    let response = server.send("POST", path, "application/json", &hooks.to_string()).await;
+    let warning = response.headers()["warning"].to_str().unwrap();
+    assert!(warning.contains("webhooks[0].clientConfig.service: this host calls no services"), "{warning}");
+}
+
+#[tokio::test]
+async fn writes_and_deletions_warn_as_an_api_server_does() {
+    let server = Server::with_built_in().await;
+    let warnings = |headers: &axum::http::HeaderMap| -> Vec<String> {
+        let values = headers.get_all("warning").iter();
+        values.map(|warning| warning.to_str().unwrap().to_owned()).collect()
+    };
+    let service = json!({
+        "metadata": { "name": "a" }, "b": 1,
+        "spec": { "ports": [{ "port": 80 }], "trafficDistribution": "PreferClose", "a": 1 },
+    });
+    let path = "/api/v1/namespaces/default/services";
+    let response = server.send("POST", path, "application/json", &service.to_string()).await;
+    let expected = [
+        r#"299 - "unknown field \"b\"""#,
+        r#"299 - "unknown field \"spec.a\"""#,
+        r#"299 - "spec.trafficDistribution: \"PreferClose\" is deprecated; use \"PreferSameZone\"""#,
+    ];
+    assert_eq!((response.status().as_u16(), warnings(response.headers())), (201, expected.map(str::to_owned).to_vec()));
+    let refused = json!({ "metadata": { "name": "b" }, "spec": { "ports": [{ "prot": 80 }] } });
+    let response = server.send("POST", path, "application/json", &refused.to_string()).await;
+    let expected = vec![r#"299 - "unknown field \"spec.ports[0].prot\"""#.to_owned()];
+    assert_eq!((response.status().as_u16(), warnings(response.headers())), (422, expected));
+    let pod = json!({ "metadata": { "name": "p" }, "spec": { "containers": [{ "name": "c", "imag": "i" }] } });
+    let response = server.send("POST", "/api/v1/namespaces/default/pods", "application/json", &pod.to_string()).await;
+    let expected = vec![r#"299 - "unknown field \"spec.containers[0].imag\"""#.to_owned()];
+    assert_eq!((response.status().as_u16(), warnings(response.headers())), (422, expected), "its priority is a draft");
+    let response = server.send("GET", "/api/v1/namespaces/default/endpoints", "", "").await;
+    assert!(warnings(response.headers())[0].contains("v1 Endpoints is deprecated in v1.33+"), "{response:?}");
+    let job = json!({
+        "metadata": { "name": "j" },
+        "spec": { "template": { "spec": {
+            "restartPolicy": "Never", "containers": [{ "name": "c", "image": "i" }],
+        } } },
+    });
+    assert_eq!(server.ask("POST", JOBS, &job).await.code, 201);
+    let deletion = format!("{JOBS}/j?dryRun=All");
+    let response = server.send("DELETE", &deletion, "", "").await;
+    assert!(warnings(response.headers())[0].contains("child pods are preserved by default"), "{response:?}");
+    let response = server.send("DELETE", &format!("{deletion}&propagationPolicy=Background"), "", "").await;
+    assert!(warnings(response.headers()).is_empty(), "{response:?}");
 }
 
 #[tokio::test]

@@ -324,7 +324,7 @@ fn check_mutation(report: &mut Report<'_>, environment: &Environment, mutation: 
     }
 }
 
-/// What a binding does with a resource that a policy refuses.
+/// The actions of a binding on a resource that a policy refuses.
 const ACTIONS: [&str; 3] = ["Audit", "Deny", "Warn"];
 
 pub(super) fn check_validating_binding(report: &mut Report<'_>) {

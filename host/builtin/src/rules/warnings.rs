@@ -68,6 +68,7 @@ impl<'w> WrittenResource<'w> {
             ("", "ResourceQuota") if self.old.is_none() => quota_warnings(self.at("/spec/hard")),
             ("", "Secret") => secret_warnings(self.document()),
             ("", "ServiceAccount") => self.account_warnings(),
+            ("admissionregistration.k8s.io", _) => self.reserved_name_warnings(),
             _ => Vec::new(),
         }
     }
@@ -111,9 +112,9 @@ impl<'w> WrittenResource<'w> {
         name_warning(self.at("/metadata/name"), "Pod names and hostnames").filter(|_| is_in_names && self.old.is_none())
     }
 
-    /// Returns the warnings of the pods that a resource makes. `path` is that of what has the template.
+    /// Returns the warnings of the pods that a resource makes. `path` is that of the object with the template.
     fn template_warnings(&self, kind: &str, path: &str) -> Vec<String> {
-        // Source: the strategy of daemon sets compares a counter that no update changes any more.
+        // The strategy of daemon sets compares a counter of templates, and the others the generation.
         if !self.is_respecified() || (kind == "DaemonSet" && self.has_same_template()) {
             return Vec::new();
         }
@@ -167,6 +168,14 @@ impl<'w> WrittenResource<'w> {
             return Vec::new();
         }
         vec![format!("annotation {CLASS:?} is deprecated, please use 'spec.ingressClassName' instead")]
+    }
+
+    /// Returns a warning for a name that an API server reserves for configurations in its files.
+    fn reserved_name_warnings(&self) -> Vec<String> {
+        const SUFFIX: &str = ".static.k8s.io";
+        let is_reserved = text(self.at("/metadata/name")).ends_with(SUFFIX);
+        let reason = "are reserved for static manifest-based configurations and cannot be managed via the API";
+        is_reserved.then(|| format!("metadata.name: names ending with {SUFFIX:?} {reason}")).into_iter().collect()
     }
 
     fn account_warnings(&self) -> Vec<String> {

@@ -1,26 +1,24 @@
 //! Warnings about definitions and the resources of their kinds, in the words of Kubernetes.
 
+use std::collections::BTreeSet;
+
 use homeostat_cel::names::qualified_faults;
 use serde_json::Value;
 
 use crate::Resource;
 use crate::schema::is_known_format;
 
+/// Most warnings about the formats of a definition. A response has fewer.
+const WARNINGS_MAX: usize = 512;
 /// The finalizers that need no domain.
 const PLAIN: [&str; 3] = ["foregroundDeletion", "kubernetes", "orphan"];
 
 /// Returns a warning for each format in the schemas of a definition that validates nothing, unless the definition had it
 /// before.
 pub fn format_warnings(definition: &Value, old: Option<&Value>) -> Vec<String> {
-    let before = old.map(unknown_formats).unwrap_or_default();
-    let found = unknown_formats(definition).into_iter().filter(|format| !before.contains(format));
-    let mut warnings = Vec::new();
-    for warning in found.map(|format| format!("unrecognized format {format:?}")) {
-        if !warnings.contains(&warning) {
-            warnings.push(warning);
-        }
-    }
-    warnings
+    let mut known: BTreeSet<&str> = old.map(unknown_formats).unwrap_or_default().into_iter().collect();
+    let new = unknown_formats(definition).into_iter().filter(|format| known.insert(format));
+    new.take(WARNINGS_MAX).map(|format| format!("unrecognized format {format:?}")).collect()
 }
 
 /// Returns the formats that validate nothing, version by version.
@@ -38,16 +36,16 @@ fn add_unknown_formats<'s>(schema: &'s Value, found: &mut Vec<&'s str>) {
     {
         found.push(format);
     }
-    for name in ["items", "additionalProperties", "not"] {
-        fields.get(name).into_iter().for_each(|inner| add_unknown_formats(inner, found));
-    }
-    for name in ["allOf", "oneOf", "anyOf"] {
-        let inner = fields.get(name).and_then(Value::as_array).into_iter().flatten();
-        inner.for_each(|inner| add_unknown_formats(inner, found));
-    }
-    for name in ["properties", "patternProperties", "definitions"] {
-        let inner = fields.get(name).and_then(Value::as_object).into_iter().flatten();
-        inner.for_each(|(_, inner)| add_unknown_formats(inner, found));
+    // Kubernetes takes the parts in this order.
+    for name in ["items", "allOf", "anyOf", "oneOf", "not", "properties", "additionalProperties"] {
+        match (name, fields.get(name)) {
+            ("properties", Some(Value::Object(properties))) => {
+                properties.values().for_each(|inner| add_unknown_formats(inner, found));
+            }
+            (_, Some(Value::Array(parts))) => parts.iter().for_each(|inner| add_unknown_formats(inner, found)),
+            (_, Some(inner)) => add_unknown_formats(inner, found),
+            (_, None) => {}
+        }
     }
 }
 

@@ -143,7 +143,7 @@ impl Managers {
         fields
     }
 
-    /// Returns the fields of `set` that other managers own, by owner and path.
+    /// Returns the fields of `set` that other managers own, by owner.
     pub(super) fn conflicts(&self, manager: &Manager, set: &FieldSet) -> Vec<FieldConflict> {
         let mut conflicts = Vec::new();
         for Entry { manager, fields, .. } in self.0.iter().filter(|entry| !entry.manager.is(manager)) {

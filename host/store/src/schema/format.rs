@@ -50,8 +50,8 @@ pub(super) enum Format {
 /// `GetUnrecognizedFormats` of Kubernetes.
 pub(crate) fn is_known_format(name: &str, of_type: &str) -> bool {
     match of_type {
-        "integer" => matches!(name, "int32" | "int64"),
-        "number" => matches!(name, "float" | "double"),
+        "integer" => matches!(Format::named(name), Some(Format::Int32 | Format::Int64)),
+        "number" => matches!(Format::named(name), Some(Format::Float | Format::Double)),
         "" | "string" => Format::named(name).is_some_and(|format| format.is_of_texts() && format != Format::MicroTime),
         _ => false,
     }
@@ -92,11 +92,12 @@ const NAMES: [(Format, &str); 31] = [
 ];
 
 impl Format {
-    /// Returns the format of that name, if it is supported. Dashes do not count.
+    /// Returns the format of that name, if it is supported. Dashes do not count, except in formats of numbers.
     pub(super) fn named(name: &str) -> Option<Self> {
-        let letters = |name: &'_ str| name.bytes().filter(|byte| *byte != b'-').collect::<Vec<u8>>();
+        let letters = |text: &str| text.replace('-', "");
         let wanted = letters(name);
-        NAMES.iter().find(|(_, known)| letters(known) == wanted).map(|(format, _)| *format)
+        let found = NAMES.iter().find(|(_, known)| letters(known) == wanted);
+        found.filter(|(format, known)| format.is_of_texts() || name == *known).map(|(format, _)| *format)
     }
 
     /// Returns the name of the format.

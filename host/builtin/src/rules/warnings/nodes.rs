@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::addresses;
 use crate::rules::report::{items, text};
 
-/// Labels of nodes that are deprecated, with what takes their place.
+/// Labels of nodes that are deprecated, with their replacements.
 const DEPRECATED: [(&str, &str); 8] = [
     ("beta.kubernetes.io/arch", r#"deprecated since v1.14; use "kubernetes.io/arch" instead"#),
     ("beta.kubernetes.io/os", r#"deprecated since v1.14; use "kubernetes.io/os" instead"#),

@@ -19,7 +19,7 @@ const REMOVED_ANNOTATIONS: [(&str, &str, &str); 3] = [
     ("security.alpha.kubernetes.io/unsafe-sysctls", "v1.11", "sysctls"),
 ];
 
-/// Sources of volumes that no longer work, with what is said of them. That of claims stands between them.
+/// Sources of volumes that no longer work, with the words of their warnings. That of claims stands between them.
 const REMOVED_SOURCES: [(&str, &str); 9] = [
     ("photonPersistentDisk", "deprecated in v1.11, non-functional in v1.16+"),
     ("gitRepo", "deprecated in v1.11, and disabled by default in v1.33+"),
@@ -67,6 +67,7 @@ struct PodTemplate<'t> {
 }
 
 impl<'t> PodTemplate<'t> {
+    /// Returns the warnings of all parts, up to a bound.
     fn warnings(&self) -> Vec<String> {
         let mut found = self.node_warnings();
         found.extend(self.annotation_warnings());
@@ -95,6 +96,7 @@ impl<'t> PodTemplate<'t> {
         for (at, alias) in items(&self.spec["hostAliases"]).iter().enumerate() {
             found.extend(address_warning(&alias["ip"], &self.path(&format!("hostAliases[{at}].ip"))));
         }
+        found.truncate(WARNINGS_MAX);
         found
     }
 
@@ -115,7 +117,7 @@ impl<'t> PodTemplate<'t> {
         (!self.annotations[name].is_null()).then(|| format!("{}[{name}]: {advice}", self.annotations_path))
     }
 
-    /// Returns the warnings of what selects nodes, and of what spreads pods over them.
+    /// Returns the warnings of the selectors of nodes, and of the constraints that spread pods over them.
     fn node_warnings(&self) -> Vec<String> {
         let of_labels = nodes::deprecated_labels(&self.spec["nodeSelector"]);
         let mut found: Vec<String> =
@@ -168,7 +170,7 @@ impl<'t> PodTemplate<'t> {
     fn repeated(&self, list: &str, field: &str) -> Vec<String> {
         let mut known = BTreeSet::new();
         let values = items(&self.spec[list]).iter().map(|item| text(&item[field])).enumerate();
-        let repeated = values.filter(|(_, value)| !known.insert(*value));
+        let repeated = values.filter(|(_, value)| !known.insert(*value)).take(WARNINGS_MAX);
         repeated
             .map(|(at, value)| format!("{}: duplicate {field} {value:?}", self.path(&format!("{list}[{at}].{field}"))))
             .collect()
@@ -176,7 +178,7 @@ impl<'t> PodTemplate<'t> {
 
     fn nameless_secrets(&self) -> Vec<String> {
         let secrets = items(&self.spec["imagePullSecrets"]).iter().enumerate();
-        let nameless = secrets.filter(|(_, secret)| text(&secret["name"]).is_empty());
+        let nameless = secrets.filter(|(_, secret)| text(&secret["name"]).is_empty()).take(WARNINGS_MAX);
         let path = |at| self.path(&format!("imagePullSecrets[{at}].name"));
         nameless.map(|(at, _)| format!("{}: invalid empty name \"\"", path(at))).collect()
     }
@@ -188,7 +190,7 @@ impl<'t> PodTemplate<'t> {
             found.extend(self.annotation_warning(&format!("{SECCOMP_PREFIX}{name}"), SECCOMP_ADVICE));
         }
         let key = format!("{APP_ARMOR_PREFIX}{name}");
-        // A pod gets the field from its annotation, and is warned before.
+        // An API server gives a new pod the field, and warns before.
         if !self.is_pod && context["appArmorProfile"].is_null() && !self.says_the_same(&self.annotations[&key]) {
             found.extend(self.annotation_warning(&key, APP_ARMOR_ADVICE));
         }
@@ -271,8 +273,8 @@ impl<'t> PodTemplate<'t> {
 
 /// Ports of one number that a later port is compared with.
 const OTHERS_MAX: usize = 64;
-/// Warnings of the ports of a pod. A response has fewer.
-const WARNINGS_MAX: usize = 256;
+/// Warnings of a pod, and of each part of it that can have many. A response has fewer.
+const WARNINGS_MAX: usize = 512;
 
 /// Returns a warning for a term without a selector of pods.
 fn selector_warning(term: &Value, path: &str) -> Option<String> {

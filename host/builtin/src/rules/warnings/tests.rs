@@ -136,10 +136,14 @@ fn files_of_a_volume_that_hide_each_other_are_told() {
 fn a_pod_has_a_bounded_number_of_warnings() {
     let ports: Vec<Value> = (0..2000).map(|_| json!({ "containerPort": 80, "protocol": "TCP" })).collect();
     let files: Vec<Value> = (0..2000).map(|_| json!({ "path": "a" })).collect();
-    let volumes = json!([{ "name": "m", "configMap": { "name": "c", "items": files } }]);
-    let pod = json!({ "spec": { "containers": [{ "name": "c", "ports": ports }], "volumes": volumes } });
-    let found = warned("v1", "Pod", &pod, None);
-    assert!((200..1500).contains(&found.len()), "{}", found.len());
+    let nothing = vec![json!({}); 2000];
+    let volumes = json!([
+        { "name": "m", "configMap": { "name": "c", "items": files } }, { "name": "p", "projected": { "sources": nothing } },
+    ]);
+    let pod = json!({ "spec": {
+        "containers": [{ "name": "c", "ports": ports }], "volumes": volumes, "imagePullSecrets": nothing, "hostAliases": nothing,
+    } });
+    assert_eq!(warned("v1", "Pod", &pod, None).len(), 512);
 }
 
 #[test]
@@ -207,4 +211,231 @@ fn other_kinds_warn_of_what_is_deprecated_or_odd() {
     assert!(warned("v1", "ServiceAccount", &account, Some(&account)).is_empty(), "it was told before");
     let dotted = json!({ "metadata": { "name": "a.b" } });
     assert!(first("v1", "Pod", dotted).starts_with("metadata.name: this is used in the Pod's hostname"));
+}
+
+/// Fields of a resource, with the beginnings of its warnings.
+type Case = (&'static str, &'static str, Value, &'static [&'static str]);
+
+#[test]
+fn each_warning_of_a_new_resource_has_its_words() {
+    let annotated = |name: &str| json!({ "metadata": { "name": "web", "annotations": { name: "x" } } });
+    let pod = |spec: Value| json!({ "spec": spec });
+    let selects = json!({ "matchLabels": { "beta.kubernetes.io/os": "a" }, "matchExpressions": [{ "key": "beta.kubernetes.io/arch" }] });
+    let preferred = json!([{ "preference": { "matchExpressions": [{ "key": "a", "values": ["-"] }] } }]);
+    let preferred = json!({ "nodeAffinity": { "preferredDuringSchedulingIgnoredDuringExecution": preferred } });
+    let apart = json!({
+        "requiredDuringSchedulingIgnoredDuringExecution": [{}],
+        "preferredDuringSchedulingIgnoredDuringExecution": [{ "podAffinityTerm": {} }],
+    });
+    let cases: Vec<Case> = vec![
+        (
+            "v1",
+            "Service",
+            annotated("service.kubernetes.io/topology-aware-hints"),
+            &["annotation service.kubernetes.io/topology"],
+        ),
+        (
+            "discovery.k8s.io/v1",
+            "EndpointSlice",
+            json!({ "addressType": "FQDN" }),
+            &["spec.addressType: FQDN endpoints"],
+        ),
+        (
+            "discovery.k8s.io/v1",
+            "EndpointSlice",
+            json!({ "endpoints": [{ "addresses": ["FD00::1"] }] }),
+            &["endpoints[0].addresses[0]: IPv6"],
+        ),
+        (
+            "v1",
+            "Endpoints",
+            json!({ "subsets": [{ "notReadyAddresses": [{ "ip": "FD00::1" }] }] }),
+            &["subsets[0].notReadyAddresses[0].ip: IPv6"],
+        ),
+        (
+            "v1",
+            "Node",
+            json!({ "spec": { "externalID": "x", "configSource": {}, "podCIDRs": ["10.0.0.1/8"] } }),
+            &["spec.configSource: the feature", "spec.externalID: this field", "spec.podCIDRs[0]: CIDR value"],
+        ),
+        (
+            "node.k8s.io/v1",
+            "RuntimeClass",
+            json!({ "scheduling": { "nodeSelector": { "beta.kubernetes.io/os": "a" } } }),
+            &["scheduling.nodeSelector: deprecated"],
+        ),
+        (
+            "storage.k8s.io/v1",
+            "CSIStorageCapacity",
+            json!({ "nodeTopology": selects }),
+            &[
+                "nodeTopology.matchExpressions[0].key: beta.kubernetes.io/arch is deprecated",
+                "nodeTopology.matchLabels.beta.kubernetes.io/os: ",
+            ],
+        ),
+        (
+            "storage.k8s.io/v1",
+            "StorageClass",
+            json!({ "allowedTopologies": [{ "matchLabelExpressions": [{ "key": "beta.kubernetes.io/os" }] }] }),
+            &["allowedTopologies[0].matchLabelExpressions[0].key: deprecated"],
+        ),
+        (
+            "storage.k8s.io/v1",
+            "CSIDriver",
+            json!({ "spec": { "tokenRequests": [{}] } }),
+            &["spec.serviceAccountTokenInSecrets is unset"],
+        ),
+        (
+            "resource.k8s.io/v1",
+            "ResourceSlice",
+            json!({ "spec": { "driver": "A.dev" } }),
+            &["spec.driver: driver names"],
+        ),
+        (
+            "v1",
+            "PersistentVolume",
+            annotated("volume.beta.kubernetes.io/storage-class"),
+            &["metadata.annotations[volume.beta"],
+        ),
+        (
+            "v1",
+            "PersistentVolume",
+            annotated("volume.beta.kubernetes.io/mount-options"),
+            &["metadata.annotations[volume.beta"],
+        ),
+        (
+            "v1",
+            "PersistentVolume",
+            pod(json!({ "persistentVolumeReclaimPolicy": "Recycle" })),
+            &["spec.persistentVolumeReclaimPolicy: The Recycle"],
+        ),
+        (
+            "v1",
+            "PersistentVolumeClaim",
+            annotated("volume.beta.kubernetes.io/storage-class"),
+            &["metadata.annotations[volume.beta"],
+        ),
+        (
+            "v1",
+            "Secret",
+            json!({ "type": "kubernetes.io/tls", "data": { "tls.crt": "LS0tLS1CRUdJTiA=" } }),
+            &["tls: failed to find any PEM data in key"],
+        ),
+        (
+            "admissionregistration.k8s.io/v1",
+            "ValidatingWebhookConfiguration",
+            json!({ "metadata": { "name": "a.static.k8s.io" } }),
+            &["metadata.name: names ending"],
+        ),
+        (
+            "apps/v1",
+            "StatefulSet",
+            pod(
+                json!({ "revisionHistoryLimit": -1, "volumeClaimTemplates": [{ "spec": { "resources": { "limits": { "storage": "1m" } } } }] }),
+            ),
+            &[
+                "spec.volumeClaimTemplates[0].resources.limits[storage]: fractional",
+                "spec.revisionHistoryLimit: a negative",
+            ],
+        ),
+        (
+            "batch/v1",
+            "Job",
+            pod(json!({ "completionMode": "Indexed", "completions": 100_001, "parallelism": 10_001 })),
+            &["spec: In Indexed Jobs"],
+        ),
+        (
+            "v1",
+            "Pod",
+            annotated("seccomp.security.alpha.kubernetes.io/pod"),
+            &["metadata.annotations[seccomp.security"],
+        ),
+        (
+            "v1",
+            "Pod",
+            annotated("security.alpha.kubernetes.io/sysctls"),
+            &["metadata.annotations[security.alpha.kubernetes.io/sysctls]: "],
+        ),
+        (
+            "v1",
+            "Pod",
+            annotated("security.alpha.kubernetes.io/unsafe-sysctls"),
+            &["metadata.annotations[security.alpha.kubernetes.io/unsafe"],
+        ),
+        (
+            "v1",
+            "Pod",
+            pod(json!({ "terminationGracePeriodSeconds": -1 })),
+            &["spec.terminationGracePeriodSeconds: must be >= 0"],
+        ),
+        (
+            "v1",
+            "Pod",
+            pod(json!({ "overhead": { "ephemeral-storage": "1m" } })),
+            &["spec.overhead[ephemeral-storage]: fractional"],
+        ),
+        (
+            "v1",
+            "Pod",
+            pod(json!({ "dnsConfig": { "nameservers": ["FD00::1"] } })),
+            &["spec.dnsConfig.nameservers[0]: IPv6"],
+        ),
+        (
+            "v1",
+            "Pod",
+            pod(json!({ "affinity": preferred })),
+            &[
+                "spec.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].preference.matchExpressions[0].values[0]: - is invalid",
+            ],
+        ),
+        (
+            "v1",
+            "Pod",
+            pod(json!({ "affinity": { "podAntiAffinity": apart } })),
+            &[
+                "spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].labelSelector: a null",
+                "spec.affinity.podAntiAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].podAffinityTerm.labelSelector: a null",
+            ],
+        ),
+    ];
+    for (api_version, kind, fields, wanted) in cases {
+        let found = warned(api_version, kind, &fields, None);
+        assert_eq!(found.len(), wanted.len(), "{fields}: {found:?}");
+        let pairs = found.iter().zip(wanted);
+        pairs.for_each(|(found, wanted)| assert!(found.starts_with(wanted), "{fields}: {found}"));
+    }
+}
+
+#[test]
+fn changes_warn_of_what_they_change() {
+    let schedule = json!({ "spec": { "schedule": "TZ=UTC 0 0 * * *" } });
+    assert!(warned("batch/v1", "CronJob", &schedule, None).is_empty());
+    assert!(warned("batch/v1", "CronJob", &schedule, Some(&schedule))[0].starts_with("cannot use TZ or CRON_TZ"));
+    let generation = |kind: &str, generation: u64, zone: &str| {
+        let template = json!({ "spec": { "nodeSelector": { zone: "a" } } });
+        let metadata = json!({ "name": "web", "generation": generation });
+        (
+            kind.to_owned(),
+            json!({ "metadata": metadata, "spec": { "template": template, "minReadySeconds": generation } }),
+        )
+    };
+    let (old, new) = ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone");
+    let (_, before) = generation("DaemonSet", 1, old);
+    let (_, same) = generation("DaemonSet", 2, old);
+    assert!(warned("apps/v1", "DaemonSet", &same, Some(&before)).is_empty(), "its template is the same");
+    let (_, changed) = generation("ReplicationController", 2, new);
+    let found = warned("v1", "ReplicationController", &changed, Some(&before));
+    assert_eq!(found.len(), 1, "as there, it is the old template that counts: {found:?}");
+    let tokens = json!({ "spec": { "tokenRequests": [{}] } });
+    assert!(warned("storage.k8s.io/v1", "CSIDriver", &tokens, Some(&tokens)).is_empty());
+    let ingress = json!({ "status": { "loadBalancer": { "ingress": [{ "ip": "FD00::1" }] } } });
+    let found = written("networking.k8s.io/v1", "Ingress", &ingress, Some(&ingress), Some(Subresource::Status));
+    assert!(found[0].starts_with("status.loadBalancer.ingress[0]: IPv6"), "{found:?}");
+    let hosts = json!({ "status": { "hostIPs": [{ "ip": "FD00::1" }] } });
+    assert_eq!(written("v1", "Pod", &hosts, Some(&hosts), Some(Subresource::Status)).len(), 1);
+    let managed = json!({
+        "metadata": { "name": "web", "labels": { "endpointslice.kubernetes.io/managed-by": "endpointslice-controller.k8s.io" } },
+        "endpoints": [{ "addresses": ["FD00::1"] }],
+    });
+    assert!(warned("discovery.k8s.io/v1", "EndpointSlice", &managed, None).is_empty());
 }

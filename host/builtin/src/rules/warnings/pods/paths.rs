@@ -10,10 +10,9 @@ const FILES_MAX: usize = 256;
 const WARNINGS_MAX: usize = 256;
 
 /// A file of a volume.
-#[derive(Clone, PartialEq)]
 struct VolumeFile {
     path: String,
-    /// What the file comes from; empty where the volume says so.
+    /// The origin of the file; empty where the volume names it.
     source: String,
 }
 
@@ -61,7 +60,7 @@ pub(super) fn of_volumes(volumes: &Value) -> Vec<String> {
 fn of_projected(volume: &Value, name: &str) -> Vec<String> {
     let (mut found, mut all) = (Vec::new(), Vec::new());
     for source in items(&volume["sources"]) {
-        if source.as_object().is_none_or(serde_json::Map::is_empty) {
+        if source.as_object().is_none_or(serde_json::Map::is_empty) && found.len() < WARNINGS_MAX {
             found.push(format!("volume {name:?} (Projected) has no sources provided"));
         }
         all.extend(files_of(source));
@@ -86,14 +85,7 @@ fn files_of(source: &Value) -> Vec<VolumeFile> {
     if source["serviceAccountToken"].is_object() {
         return vec![VolumeFile::new(&source["serviceAccountToken"]["path"], "ServiceAccountToken")];
     }
-    let certificate = &source["podCertificate"];
-    let parts = [
-        ("certificateChainPath", "PodCertificate chain"),
-        ("keyPath", "PodCertificate key"),
-        ("credentialBundlePath", "PodCertificate credential bundle"),
-    ];
-    let written = parts.into_iter().filter(|(field, _)| !text(&certificate[*field]).is_empty());
-    written.map(|(field, what)| VolumeFile::new(&certificate[field], what)).collect()
+    Vec::new()
 }
 
 /// Returns the files that a list of keys makes.
