@@ -52,7 +52,8 @@ fn is_named_difference(document: &Value) -> bool {
     let (name, kind) = (document["metadata"]["name"].as_str().unwrap_or_default(), document["kind"].as_str().unwrap());
     match name {
         "" => ["LimitRange", "PodDisruptionBudget"].contains(&kind),
-        _ => FREELY_NAMED.contains(&kind) && name.len() > NAME_BYTES_MAX,
+        // The refusal of such a device class counts bytes there, and characters here.
+        _ => (FREELY_NAMED.contains(&kind) || kind == "DeviceClass") && name.len() > NAME_BYTES_MAX,
     }
 }
 
@@ -71,7 +72,12 @@ fn generated_resources_are_decided_as_a_real_api_server_decides_them() {
         let (path, document) = (base["path"].as_str().unwrap(), &base["document"]);
         let mut dice = dice_of(&format!("{path}{}", document["metadata"]["name"]), 1);
         let path = format!("{path}?dryRun=All&fieldManager=test");
-        for number in 0..documents {
+        let wanted = compared + documents;
+        // A document that is left out is drawn again.
+        for number in 0..2 * documents {
+            if compared == wanted {
+                break;
+            }
             let mut document = document.clone();
             let mutations = if number == 0 { 0 } else { 1 + dice.below(2) };
             for _ in 0..mutations {
@@ -96,10 +102,13 @@ fn generated_resources_are_decided_as_a_real_api_server_decides_them() {
                 number > 0 || matches!(theirs.decision, Decision::Stored(_)),
                 "it is no valid resource: {document}: {theirs}"
             );
-            if theirs != ours {
+            // As `docs/kubernetes.md` says, some events are refused before their unknown fields are looked for.
+            let is_named = path.starts_with("/apis/events.k8s.io/") && theirs.warns_of_more_fields_than(&ours);
+            if theirs != ours && !is_named {
                 different.push(format!("{document}\n{}", difference(&theirs.to_string(), &ours.to_string())));
             }
         }
+        assert_eq!(compared, wanted, "too few documents of {path} were compared");
     }
     assert_alike(compared, &different, DIFFERENCES_MAX);
 }

@@ -13,11 +13,11 @@ use serde_json::Value;
 #[derive(Debug, PartialEq)]
 pub(crate) struct Verdict {
     pub(crate) decision: Decision,
-    /// What the client should know.
+    /// The warnings for the client.
     warnings: Vec<String>,
 }
 
-/// What a server does with a document.
+/// The decision of a server on a document.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Decision {
     /// The document with its defaults.
