@@ -318,8 +318,7 @@ impl DeleteOptions {
 
     /// Returns what happens to the dependents; `default` if neither policy is given.
     pub(crate) fn propagation(&self, default: Propagation) -> Result<Propagation, Failure> {
-        let policy = self.propagation_policy.as_deref().filter(|policy| !policy.is_empty());
-        match policy {
+        match self.policy() {
             Some(_) if self.orphan_dependents.is_some() => {
                 let detail = "orphanDependents and deletionPropagation cannot be both set";
                 Err(Failure::bad_option(DELETE_OPTIONS, Reason::Invalid, "propagationPolicy", detail))
@@ -339,7 +338,12 @@ impl DeleteOptions {
 
     /// Returns whether the client says what becomes of dependents.
     pub(crate) fn has_propagation(&self) -> bool {
-        self.propagation_policy.as_deref().is_some_and(|policy| !policy.is_empty()) || self.orphan_dependents.is_some()
+        self.policy().is_some() || self.orphan_dependents.is_some()
+    }
+
+    /// Returns the propagation policy. An empty one counts as none.
+    fn policy(&self) -> Option<&str> {
+        self.propagation_policy.as_deref().filter(|policy| !policy.is_empty())
     }
 
     /// Returns the grace period in seconds. A negative one counts as 1, as in Kubernetes.

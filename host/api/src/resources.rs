@@ -378,7 +378,7 @@ pub(crate) async fn write(request: &ResourceRequest<'_>, write: Write) -> Result
     }
     let part = asked.written_part();
     let warnings = &request.http.warnings;
-    warnings.add(duplicates.iter().map(|path| format!("duplicate field {path:?}")));
+    warnings.add(duplicates.iter().map(|path| write_warnings::duplicate_field(path)));
     let written = match request.submit(asked).await {
         Ok(written) => written,
         Err(error) => {

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::request::ResourceRequest;
 use crate::status::Failure;
+use crate::write_warnings::{duplicate_field, unknown_field};
 
 /// Returns the refusal of a body with duplicate fields, which also names the unknown ones. A dry run finds those.
 pub(crate) async fn of_duplicates(request: &ResourceRequest<'_>, duplicates: &[String], asked: Request) -> Failure {
@@ -15,9 +16,8 @@ pub(crate) async fn of_duplicates(request: &ResourceRequest<'_>, duplicates: &[S
         Err(Store(homeostat_store::Error::UnknownFields { fields })) => fields,
         _ => Vec::new(),
     };
-    let unknown = unknown.iter().map(|path| format!("unknown field {path:?}"));
-    let fields = unknown.chain(duplicates.iter().map(|path| format!("duplicate field {path:?}")));
-    let fields: Vec<String> = fields.collect();
+    let unknown = unknown.iter().map(|path| unknown_field(path));
+    let fields: Vec<String> = unknown.chain(duplicates.iter().map(|path| duplicate_field(path))).collect();
     Failure::bad_request(format!("strict decoding error: {}", fields.join(", ")))
 }
 

@@ -40,7 +40,17 @@ fn of_unknown_fields(request: &ResourceRequest<'_>, fields: &[String]) -> Vec<St
         true => event_versions::path_from_core(path),
         false => path.clone(),
     };
-    fields.iter().map(|path| format!("unknown field {:?}", named(path))).collect()
+    fields.iter().map(|path| unknown_field(&named(path))).collect()
+}
+
+/// Returns the words about an unknown field, in a warning and in a refusal.
+pub(crate) fn unknown_field(path: &str) -> String {
+    format!("unknown field {path:?}")
+}
+
+/// Returns the words about a duplicate field, in a warning and in a refusal.
+pub(crate) fn duplicate_field(path: &str) -> String {
+    format!("duplicate field {path:?}")
 }
 
 fn of_resource(

@@ -7,6 +7,8 @@ mod nodes;
 mod pods;
 mod storage;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use homeostat_cel::names::DNS_1123_LABEL;
 use homeostat_store::schema::quantity_in_nanos;
 use homeostat_store::{Resource, Subresource};
@@ -238,13 +240,14 @@ fn quota_warnings(hard: &Value) -> Vec<String> {
 
 /// Returns a warning for a certificate or a key in which no PEM is. That they fit each other is not checked.
 fn secret_warnings(secret: &Value) -> Vec<String> {
-    use base64::Engine as _;
+    if secret["type"] != "kubernetes.io/tls" {
+        return Vec::new();
+    }
     let has_pem = |name: &str| {
-        let data = base64::engine::general_purpose::STANDARD.decode(text(&secret["data"][name])).unwrap_or_default();
+        let data = STANDARD.decode(text(&secret["data"][name])).unwrap_or_default();
         data.windows(b"-----BEGIN ".len()).any(|window| window == b"-----BEGIN ")
     };
     let lacking = match (has_pem("tls.crt"), has_pem("tls.key")) {
-        _ if secret["type"] != "kubernetes.io/tls" => return Vec::new(),
         (false, _) => "certificate",
         (true, false) => "key",
         (true, true) => return Vec::new(),

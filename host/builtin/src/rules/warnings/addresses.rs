@@ -8,14 +8,13 @@ use crate::rules::report::{items, text};
 
 const TOPOLOGY_HINTS: &str = "service.kubernetes.io/topology-aware-hints";
 const TOPOLOGY_MODE: &str = "service.kubernetes.io/topology-mode";
-/// Labels of controllers that write addresses in their canonical form.
-const MANAGED_BY: [(&str, &[&str]); 2] = [
-    ("endpoints.kubernetes.io/managed-by", &["endpoint-controller"]),
-    (
-        "endpointslice.kubernetes.io/managed-by",
-        &["endpointslice-controller.k8s.io", "endpointslicemirroring-controller.k8s.io"],
-    ),
-];
+/// The label of endpoints that names their controller, and the controllers that write addresses in their canonical form.
+const ENDPOINTS_MANAGED_BY: (&str, &[&str]) = ("endpoints.kubernetes.io/managed-by", &["endpoint-controller"]);
+/// The same of slices of endpoints.
+const SLICE_MANAGED_BY: (&str, &[&str]) = (
+    "endpointslice.kubernetes.io/managed-by",
+    &["endpointslice-controller.k8s.io", "endpointslicemirroring-controller.k8s.io"],
+);
 
 /// Returns the warnings of a service.
 pub(super) fn of_service(service: &Value) -> Vec<String> {
@@ -59,7 +58,7 @@ pub(super) fn of_service(service: &Value) -> Vec<String> {
 /// Returns the warnings of endpoints.
 pub(super) fn of_endpoints(endpoints: &Value) -> Vec<String> {
     let mut found = Vec::new();
-    if is_of_controller(endpoints, 0) {
+    if is_of_controller(endpoints, ENDPOINTS_MANAGED_BY) {
         return found;
     }
     for (at, subset) in items(&endpoints["subsets"]).iter().enumerate() {
@@ -76,7 +75,9 @@ pub(super) fn of_slice(slice: &Value, is_new: bool) -> Vec<String> {
     if is_new && slice["addressType"] == "FQDN" {
         found.push("spec.addressType: FQDN endpoints are deprecated".to_owned());
     }
-    for (at, endpoint) in items(&slice["endpoints"]).iter().enumerate().filter(|_| !is_of_controller(slice, 1)) {
+    for (at, endpoint) in
+        items(&slice["endpoints"]).iter().enumerate().filter(|_| !is_of_controller(slice, SLICE_MANAGED_BY))
+    {
         found.extend(of_addresses(&endpoint["addresses"], &format!("endpoints[{at}].addresses")));
     }
     found
@@ -97,9 +98,8 @@ pub(super) fn of_network_policy(spec: &Value) -> Vec<String> {
     found
 }
 
-/// Returns whether one of the controllers that have a label with a position in [`MANAGED_BY`] wrote a resource.
-fn is_of_controller(resource: &Value, position: usize) -> bool {
-    let (label, controllers) = MANAGED_BY[position];
+/// Returns whether a label of a resource names one of some controllers.
+fn is_of_controller(resource: &Value, (label, controllers): (&str, &[&str])) -> bool {
     controllers.contains(&text(&resource["metadata"]["labels"][label]))
 }
 
