@@ -38,6 +38,7 @@ mod connection_timeouts;
 mod controllers;
 mod discovery;
 mod document_cache;
+mod document_response;
 mod duplicates;
 mod encoder;
 mod error;

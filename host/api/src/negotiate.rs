@@ -3,6 +3,7 @@
 use axum::http::{HeaderMap, header};
 use homeostat_builtin::{cbor, protobuf};
 
+use crate::document_response::BinaryFormat;
 use crate::media_range::MediaRange;
 use crate::status::Failure;
 use crate::table::Table;
@@ -65,9 +66,14 @@ fn best_range(headers: &HeaderMap, has_protobuf: bool) -> Option<MediaRange<'_>>
     known.reduce(|best, range| if range.weight() > best.weight() { range } else { best })
 }
 
-/// Returns whether the client likes a whole document best in protobuf.
-pub(crate) fn prefers_protobuf(headers: &HeaderMap) -> bool {
-    best_range(headers, true).is_some_and(|range| is_protobuf(&range))
+/// Returns the format in which the client likes a whole document best; `None` for JSON.
+pub(crate) fn binary_format(headers: &HeaderMap) -> Option<BinaryFormat> {
+    let best = best_range(headers, true)?;
+    match (is_protobuf(&best), is_cbor(&best)) {
+        (true, _) => Some(BinaryFormat::Protobuf),
+        (false, true) => Some(BinaryFormat::Cbor),
+        (false, false) => None,
+    }
 }
 
 /// Refuses a request that accepts no format of the server. A request without an `Accept` header accepts all. JSON is also
@@ -96,11 +102,6 @@ pub(crate) fn check_whole(headers: &HeaderMap) -> Result<(), Failure> {
         return Ok(());
     }
     Err(not_acceptable())
-}
-
-/// Returns whether the client accepts protobuf.
-pub(crate) fn accepts_protobuf(headers: &HeaderMap) -> bool {
-    MediaRange::all(headers).any(|range| is_protobuf(&range))
 }
 
 /// Returns whether the client accepts as JSON what it gets in a format in protobuf.

@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use axum::Json;
 use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use bytes::Bytes;
 use homeostat_builtin::{autoscaler, cbor, protobuf};
 use homeostat_runtime::{Error, KindInfo, Requester};
@@ -17,6 +16,7 @@ use serde_json::Value;
 
 use crate::caller::Caller;
 use crate::client::Client;
+use crate::document_response::respond;
 use crate::duplicates::duplicates;
 use crate::event_versions;
 use crate::negotiate;
@@ -142,14 +142,10 @@ impl RequestContext<'_> {
         }
     }
 
-    /// Responds with a document of a kind that is not stored, in JSON or in protobuf.
-    pub(crate) fn answer(&self, code: StatusCode, document: &Value) -> Result<Response, Failure> {
+    /// Responds with the new document of a kind that is not stored.
+    pub(crate) fn created(&self, document: Value) -> Result<Response, Failure> {
         negotiate::check_whole(self.headers)?;
-        if !negotiate::prefers_protobuf(self.headers) {
-            return Ok((code, Json(document)).into_response());
-        }
-        let body = protobuf::encode(document).map_err(|error| Failure::internal(error.to_string()))?;
-        Ok((code, [(header::CONTENT_TYPE, protobuf::CONTENT_TYPE)], body).into_response())
+        Ok(respond(StatusCode::CREATED, document))
     }
 
     /// Returns the refusal of a method that the path does not have.

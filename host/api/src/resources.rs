@@ -34,9 +34,7 @@ pub(crate) async fn answer(http: &RequestContext<'_>) -> Result<Response, Failur
     if info.kind.group.is_empty() && info.plural == events::PLURAL && info.built_in().is_none() {
         return events::answer(http, &info).await;
     }
-    if let Err(failure) = negotiate::check_accepted(http.headers, info.is_typed()) {
-        return if negotiate::accepts_protobuf(http.headers) { Ok(failure.in_protobuf()) } else { Err(failure) };
-    }
+    negotiate::check_accepted(http.headers, info.is_typed())?;
     let answer = answer_of(&ResourceRequest::new(http, &info)?).await;
     let recorded = http.warnings.take().into_iter().chain(http.requester.take_warnings());
     let said = info.deprecation.into_iter().chain(recorded);

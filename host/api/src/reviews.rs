@@ -2,7 +2,7 @@
 //!
 //! Source: the groups `authentication.k8s.io` and `authorization.k8s.io` of Kubernetes.
 
-use axum::http::{Method, StatusCode};
+use axum::http::Method;
 use axum::response::Response;
 use serde_json::{Value, json};
 
@@ -76,7 +76,7 @@ async fn review(http: &RequestContext<'_>, kind: &str) -> Result<Response, Failu
         }
     };
     review["status"] = status;
-    http.answer(StatusCode::CREATED, &review)
+    http.created(review)
 }
 
 /// Returns the user of a caller.

@@ -22,8 +22,8 @@ use crate::state::Api;
 use crate::status::Failure;
 use crate::warnings::WarningRecorder;
 use crate::{
-    access, backup, body, controllers, discovery, health, hosts, kind_graph, limits, negotiate, openapi, record_stream,
-    resources, reviews, role_guard, stores, webhooks,
+    access, backup, body, controllers, discovery, document_response, health, hosts, kind_graph, limits, negotiate,
+    openapi, record_stream, resources, reviews, role_guard, stores, webhooks,
 };
 
 /// Answers the requests of all connections. Clones share one state.
@@ -46,6 +46,7 @@ impl ApiService {
         if let Some(plain) = path::unescaped(request.uri()).filter(|plain| is_kubernetes_path(plain.path())) {
             *request.uri_mut() = plain;
         }
+        let format = negotiate::binary_format(request.headers());
         let mark = request.headers().get(FORWARDED_TO).cloned();
         let is_own = mark.as_ref().is_none_or(|mark| mark.as_bytes() == api.host.identity().as_bytes());
         // The senders of webhooks have no token of this server: each webhook checks them.
@@ -61,18 +62,23 @@ impl ApiService {
             })
             .await
         };
+        // Here only refusals that were made before the request got its permit are left to encode.
+        response = document_response::encoded(response, format);
         // The name is that of the request, so it tells the client nothing.
         response.headers_mut().extend(mark.filter(|_| is_own).map(|mark| (ANSWERED_BY, mark)));
         response
     }
 
     async fn route(&self, request: Request) -> Response {
+        let format = negotiate::binary_format(request.headers());
         // Nearly all requests are about resources, and need no router.
-        if is_kubernetes_path(request.uri().path()) {
-            return kubernetes_api(&self.api, request).await.into_response();
-        }
-        let Ok(response) = self.router.call(request).await;
-        response
+        let response = if is_kubernetes_path(request.uri().path()) {
+            kubernetes_api(&self.api, request).await.into_response()
+        } else {
+            let Ok(response) = self.router.call(request).await;
+            response
+        };
+        document_response::encoded(response, format)
     }
 }
 

@@ -1,13 +1,13 @@
 //! The `scale` subresource: the desired and the actual number of replicas.
 
-use axum::Json;
-use axum::http::Method;
-use axum::response::{IntoResponse, Response};
+use axum::http::{Method, StatusCode};
+use axum::response::Response;
 use homeostat_runtime::{ScalePaths, ScaleSource};
 use homeostat_store::json_pointer::unescape;
 use homeostat_store::{Change, Key, Precondition, Resource, Revision, Write};
 use serde_json::{Map, Value, json};
 
+use crate::document_response::respond;
 use crate::request::ResourceRequest;
 use crate::status::Failure;
 use crate::write_warnings;
@@ -22,7 +22,7 @@ pub(crate) async fn answer(request: &ResourceRequest<'_>, key: Key) -> Result<Re
     let mut tries = PATCH_TRIES;
     loop {
         let (desired, patched) = match *http.method {
-            Method::GET => return Ok(Json(read(request, &key, source).await?).into_response()),
+            Method::GET => return Ok(respond(StatusCode::OK, read(request, &key, source).await?)),
             Method::PUT => (scale_of(http.document()?)?, None),
             Method::PATCH => {
                 let change = http.change()?;
@@ -40,7 +40,7 @@ pub(crate) async fn answer(request: &ResourceRequest<'_>, key: Key) -> Result<Re
         let precondition = Precondition { uid: text_at(&desired, "/metadata/uid").map(str::to_owned), revision };
         tries -= 1;
         match write(request, &key, source, replicas(&desired)?, precondition).await {
-            Ok(scale) => return Ok(Json(scale).into_response()),
+            Ok(scale) => return Ok(respond(StatusCode::OK, scale)),
             Err(failure) => {
                 let is_outdated = patched.is_some() && revision == patched;
                 if !(failure.is_conflict() && is_outdated && tries > 0) {

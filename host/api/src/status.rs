@@ -4,11 +4,11 @@ use std::borrow::Cow;
 
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use homeostat_builtin::protobuf;
 use homeostat_store::schema::{Reason, Violation};
 use homeostat_store::{FieldConflict, Kind};
 use serde_json::{Value, json};
 
+use crate::document_response::respond;
 use crate::path::Target;
 use crate::warnings;
 
@@ -343,19 +343,6 @@ impl Failure {
         document
     }
 
-    /// Responds with the `Status` document in protobuf.
-    pub(crate) fn in_protobuf(self) -> Response {
-        match protobuf::encode(&self.document()) {
-            Ok(body) => {
-                let content_type = [(header::CONTENT_TYPE, protobuf::CONTENT_TYPE)];
-                let mut response = (self.code, content_type, body).into_response();
-                warnings::write(response.headers_mut(), self.warnings);
-                response
-            }
-            Err(_) => self.into_response(),
-        }
-    }
-
     /// Returns whether another client wrote the resource first.
     pub(crate) fn is_conflict(&self) -> bool {
         self.reason == "Conflict"
@@ -370,7 +357,7 @@ impl Failure {
 /// Responds with the `Status` document of a creation that leaves no resource of its own.
 pub(crate) fn created() -> Response {
     let document = json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201 });
-    (StatusCode::CREATED, axum::Json(document)).into_response()
+    respond(StatusCode::CREATED, document)
 }
 
 /// Responds with the `Status` document of a success that has no resource.
@@ -379,7 +366,7 @@ pub(crate) fn success(details: Option<Value>) -> Response {
     if let Some(details) = details {
         document["details"] = details;
     }
-    axum::Json(document).into_response()
+    respond(StatusCode::OK, document)
 }
 
 impl IntoResponse for Failure {
@@ -389,7 +376,7 @@ impl IntoResponse for Failure {
                 [(header::CONTENT_TYPE, "text/plain; charset=utf-8"), (header::X_CONTENT_TYPE_OPTIONS, "nosniff")];
             return (self.code, about, self.message + "\n").into_response();
         }
-        let mut response = (self.code, axum::Json(self.document())).into_response();
+        let mut response = respond(self.code, self.document());
         if let Some(seconds) = self.retry_after_s {
             response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
         }

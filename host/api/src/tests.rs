@@ -83,16 +83,23 @@ impl Server {
     }
 
     async fn send_bytes(&self, method: &str, path: &str, content_type: &str, body: Bytes) -> Response<Incoming> {
+        // The headers of a GET request state a content type as well, which the server ignores.
+        let accept = if method == "GET" { content_type } else { "application/json" };
+        self.send_accepting(method, path, [content_type, accept], body).await
+    }
+
+    /// Sends a request with these headers `Content-Type` and `Accept`.
+    async fn send_accepting(&self, method: &str, path: &str, types: [&str; 2], body: Bytes) -> Response<Incoming> {
+        let [content_type, accept] = types;
         let Address::Unix(socket) = self.handle.address() else { panic!("not a socket") };
         let stream = UnixStream::connect(socket).await.unwrap();
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.unwrap();
         tokio::spawn(connection);
-        // The headers of a GET request state a content type as well, which the server ignores.
         let request = Request::builder()
             .method(method)
             .uri(path)
             .header("host", "localhost")
-            .header("accept", if method == "GET" { content_type } else { "application/json" })
+            .header("accept", accept)
             .header("content-type", content_type);
         let request = request.body(Full::new(body)).unwrap();
         soon(sender.send_request(request)).await.unwrap()

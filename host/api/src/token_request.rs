@@ -2,7 +2,6 @@
 //!
 //! Source: `pkg/registry/core/serviceaccount/storage/token.go` of Kubernetes.
 
-use axum::http::StatusCode;
 use axum::response::Response;
 use homeostat_store::schema::Reason;
 use homeostat_store::{Error, Key};
@@ -112,7 +111,7 @@ pub(crate) async fn answer(request: &ResourceRequest<'_>, key: &Key) -> Result<R
         }
     }
     document["status"] = json!({ "token": token, "expirationTimestamp": in_seconds(end) });
-    http.answer(StatusCode::CREATED, &document)
+    http.created(document)
 }
 
 fn check(audiences: &[String], seconds: i64) -> Result<(), Failure> {

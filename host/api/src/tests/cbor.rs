@@ -8,14 +8,8 @@ use super::*;
 const ACCEPT: &str = "application/json;q=0.9,application/cbor;q=1";
 
 async fn send(server: &Server, method: &str, path: &str, content_type: &str, body: &Value) -> (u16, String, Value) {
-    let Address::Unix(socket) = server.handle.address() else { panic!("not a socket") };
-    let stream = UnixStream::connect(socket).await.unwrap();
-    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.unwrap();
-    tokio::spawn(connection);
-    let request = Request::builder().method(method).uri(path).header("host", "localhost").header("accept", ACCEPT);
     let body = if body.is_null() { Vec::new() } else { cbor::encode(body) };
-    let request = request.header("content-type", content_type).body(Full::new(Bytes::from(body))).unwrap();
-    let response = soon(sender.send_request(request)).await.unwrap();
+    let response = server.send_accepting(method, path, [content_type, ACCEPT], body.into()).await;
     let (code, media) = (response.status().as_u16(), response.headers()["content-type"].to_str().unwrap().to_owned());
     let bytes = response.into_body().collect().await.unwrap().to_bytes();
     let document = if media == cbor::CONTENT_TYPE { cbor::decode(&bytes).unwrap() } else { Value::Null };
@@ -38,6 +32,15 @@ async fn resources_are_written_read_and_listed_in_cbor() {
     assert_eq!((code, media.as_str(), &list["kind"]), (200, cbor::CONTENT_TYPE, &json!("DeploymentList")));
     assert_eq!(list["items"], server.get(DEPLOYMENTS).await["items"]);
     assert!(list["metadata"]["resourceVersion"].is_string(), "{list}");
+}
+
+#[tokio::test]
+async fn a_refusal_comes_in_cbor() {
+    let server = Server::start().await;
+    let path = format!("{DEPLOYMENTS}/missing");
+    let (code, media, refusal) = send(&server, "GET", &path, "", &Value::Null).await;
+    assert_eq!((code, media.as_str()), (404, cbor::CONTENT_TYPE));
+    assert_eq!(refusal, server.ask("GET", &path, &Value::Null).await.body);
 }
 
 #[tokio::test]

@@ -71,6 +71,46 @@ async fn lists_come_in_protobuf() {
     assert_eq!(body, homeostat_builtin::protobuf::encode(&list).unwrap());
 }
 
+/// Sends a request that accepts protobuf, and else JSON. Returns the code, and the document if it is protobuf.
+async fn in_protobuf(server: &Server, method: &str, path: &str, body: &Value) -> (u16, Value) {
+    let body = if body.is_null() { Bytes::new() } else { body.to_string().into() };
+    let types = ["application/json", &format!("{PROTOBUF},application/json")];
+    let response = server.send_accepting(method, path, types, body).await;
+    let (code, media) = (response.status().as_u16(), response.headers()["content-type"].clone());
+    let body = response.into_body().collect().await.unwrap().to_bytes();
+    assert_eq!(media, PROTOBUF, "{method} {path}: {}", String::from_utf8_lossy(&body));
+    (code, homeostat_builtin::protobuf::decode(&body).unwrap())
+}
+
+#[tokio::test]
+async fn each_status_comes_in_protobuf_to_who_prefers_it() {
+    let server = Server::with_built_in().await;
+    let missing = format!("{CONFIG_MAPS}/missing");
+    let (code, refusal) = in_protobuf(&server, "GET", &missing, &Value::Null).await;
+    assert_eq!((code, &refusal), (404, &server.ask("GET", &missing, &Value::Null).await.body));
+    let (code, refusal) = in_protobuf(&server, "GET", "/api/v1/strangers", &Value::Null).await;
+    assert_eq!((code, &refusal["kind"], &refusal["reason"]), (404, &json!("Status"), &json!("NotFound")));
+    let bad = json!({ "metadata": { "name": "UPPER" } });
+    let (code, refusal) = in_protobuf(&server, "POST", CONFIG_MAPS, &bad).await;
+    assert_eq!((code, &refusal["details"]["causes"][0]["field"]), (422, &json!("metadata.name")));
+    server.ask("POST", CONFIG_MAPS, &json!({ "metadata": { "name": "a" } })).await;
+    let (code, deleted) = in_protobuf(&server, "DELETE", &format!("{CONFIG_MAPS}/a"), &Value::Null).await;
+    assert_eq!((code, &deleted["status"], &deleted["details"]["name"]), (200, &json!("Success"), &json!("a")));
+}
+
+#[tokio::test]
+async fn a_scale_comes_in_protobuf() {
+    let server = Server::with_built_in().await;
+    let pod = json!({ "containers": [{ "name": "c", "image": "i" }] });
+    let template = json!({ "metadata": { "labels": { "app": "web" } }, "spec": pod });
+    let spec = json!({ "replicas": 2, "selector": { "matchLabels": { "app": "web" } }, "template": template });
+    let deployment = json!({ "metadata": { "name": "web" }, "spec": spec });
+    assert_eq!(server.ask("POST", DEPLOYMENTS, &deployment).await.code, 201);
+    let path = format!("{DEPLOYMENTS}/web/scale");
+    let (code, scale) = in_protobuf(&server, "GET", &path, &Value::Null).await;
+    assert_eq!((code, &scale["kind"], &scale["spec"]["replicas"]), (200, &json!("Scale"), &json!(2)));
+}
+
 #[tokio::test]
 async fn a_read_sets_the_defaults_that_a_definition_has_now() {
     let server = Server::with_built_in().await;
