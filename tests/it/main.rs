@@ -75,6 +75,7 @@ mod simulation;
 mod stores;
 mod swap;
 mod testenv;
+mod tables;
 mod tls;
 mod toolchains;
 mod tools;

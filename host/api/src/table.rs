@@ -13,11 +13,10 @@ use serde_json::{Value, json};
 use crate::age;
 use crate::presentation::{PartialObjectMetadata, only_metadata};
 
-mod autoscaler;
 mod built_in;
 mod cells;
 mod columns;
-mod pods;
+mod host_kinds;
 
 /// How much of the resource is included with its row.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
@@ -41,6 +40,8 @@ struct TableColumn {
     /// Columns with a priority of 1 or more are only shown in wide output.
     priority: i64,
     cell: Cell,
+    /// Whether the cell is a timestamp, of which a row shows the time since then.
+    is_age: bool,
 }
 
 /// Returns the cell of a document, usually a part of it.
@@ -106,7 +107,7 @@ impl Table {
             api_version: "meta.k8s.io/v1",
             included,
             is_built_in: info.built_in().is_some(),
-            conditions: if is_of_pods { pods::row_conditions } else { |_| Vec::new() },
+            conditions: if is_of_pods { built_in::pods::row_conditions } else { |_| Vec::new() },
             now: Timestamp::now,
         }
     }
@@ -142,7 +143,7 @@ impl Table {
     pub(crate) fn row<'d>(&self, document: &'d Value) -> Row<'d> {
         let cell = |column: &TableColumn| {
             let cell = (column.cell)(document);
-            if column.kind == "date" { Cow::Owned(self.age(&cell)) } else { cell }
+            if column.is_age { Cow::Owned(self.age(&cell)) } else { cell }
         };
         let object = match self.included {
             IncludeObjectPolicy::None => None,
@@ -163,7 +164,7 @@ impl Table {
     }
 
     fn definition(&self, column: &TableColumn) -> Value {
-        let kind = if self.is_built_in && column.kind == "date" { "string" } else { column.kind };
+        let kind = if self.is_built_in && column.is_age { "string" } else { column.kind };
         json!({
             "name": column.name, "type": kind, "format": column.format,
             "description": column.description, "priority": column.priority,

@@ -5,13 +5,13 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::TableColumn;
-use super::cells::{condition, elements, is_deleting, number, or_none, text};
-use super::columns::{age, column, computed, text_or_none, wide};
 use crate::age as ages;
+use crate::table::TableColumn;
+use crate::table::cells::{condition, elements, is_deleting, number, or_none, text};
+use crate::table::columns::{age, column, computed, text_or_none, wide};
 
 /// Returns the columns of pods, besides the name.
-pub(super) fn columns() -> Vec<TableColumn> {
+pub(in crate::table) fn columns() -> Vec<TableColumn> {
     let address = |pod: &Value| match text(pod, "/status/podIPs/0/ip") {
         "" => or_none(text(pod, "/status/podIP")),
         address => address.into(),
@@ -29,7 +29,7 @@ pub(super) fn columns() -> Vec<TableColumn> {
 }
 
 /// Returns the condition of the row of a pod that has ended.
-pub(super) fn row_conditions(pod: &Value) -> Vec<Value> {
+pub(in crate::table) fn row_conditions(pod: &Value) -> Vec<Value> {
     let (phase, message) = match pod["status"]["phase"].as_str() {
         Some(phase @ "Succeeded") => (phase, "The pod has completed successfully."),
         Some(phase @ "Failed") => (phase, "The pod failed."),
@@ -79,11 +79,6 @@ impl PodSummary {
         let initializes = summary.add_init_containers(pod);
         if !initializes || condition(pod, "Initialized").is_some_and(|found| found["status"] == "True") {
             summary.add_containers(pod);
-        }
-        // A kubelet that reports no containers may still report the pod.
-        let has_statuses = pod.pointer("/status/containerStatuses").is_some();
-        if !has_statuses && condition(pod, "Ready").is_some_and(|ready| ready["status"] == "True") {
-            summary.ready = summary.containers;
         }
         if is_deleting(pod) && text(pod, "/status/reason") == "NodeLost" {
             summary.word = "Unknown".to_owned();

@@ -4,9 +4,9 @@
 
 use serde_json::Value;
 
-use super::TableColumn;
-use super::cells::{elements, or_none, text};
-use super::columns::{age, column, computed, count};
+use crate::table::TableColumn;
+use crate::table::cells::{elements, or_none, plain, text};
+use crate::table::columns::{age, column, computed, count};
 
 /// Targets that a cell shows.
 const TARGETS_MAX: usize = 2;
@@ -20,11 +20,15 @@ pub(super) fn columns() -> Vec<TableColumn> {
     vec![
         column("Reference", "string", computed(reference)),
         column("Targets", "string", computed(targets)),
-        column("MinPods", "string", count("/spec/minReplicas")),
+        column("MinPods", "string", computed(least)),
         column("MaxPods", "string", count("/spec/maxReplicas")),
         column("Replicas", "string", count("/status/currentReplicas")),
         age(),
     ]
+}
+
+fn least(autoscaler: &Value) -> Value {
+    autoscaler.pointer("/spec/minReplicas").map_or_else(|| "<unset>".to_owned(), plain).into()
 }
 
 /// Returns the current and the wanted value of each metric: `cpu: 50%/80%`.
