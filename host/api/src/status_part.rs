@@ -3,13 +3,16 @@
 use axum::http::Method;
 use axum::response::Response;
 use homeostat_runtime::KindInfo;
+use homeostat_store::json_pointer::escape;
 use homeostat_store::{Change, Key, Write};
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::named_document::{fill_in, precondition};
 use crate::request::ResourceRequest;
 use crate::resources::{PATCH_TRIES, change, namespace, patch_autoscaler, read, read_apply, write, write_named};
 use crate::status::Failure;
+use crate::token_request::in_seconds;
 
 /// The conditions of a request for a certificate that only its approval changes.
 const VERDICTS: [&str; 2] = ["Approved", "Denied"];
@@ -69,7 +72,12 @@ pub(crate) fn replacement(document: &Value) -> Change {
     let is_named = |name: &&str| metadata[*name].as_str().is_some_and(|text| !text.is_empty());
     let preconditions = ["resourceVersion", "uid"].into_iter().filter(is_named).map(|name| (name, Value::Null));
     let status = document.get("status").cloned().unwrap_or_else(|| json!({}));
-    let fields = empty.into_iter().chain(preconditions).map(field).chain([("/status".to_owned(), status)]);
+    // The store names unknown fields, which it drops.
+    let known = ["apiVersion", "kind", "metadata", "spec", "status"];
+    let others = document.as_object().into_iter().flatten().filter(|(name, _)| !known.contains(&name.as_str()));
+    let others = others.map(|(name, value)| (format!("/{}", escape(name)), value.clone()));
+    let fields =
+        empty.into_iter().chain(preconditions).map(field).chain([("/status".to_owned(), status)]).chain(others);
     Change::Json(fields.map(|(path, value)| json!({ "op": "add", "path": path, "value": value })).collect())
 }
 
@@ -94,8 +102,13 @@ async fn write_certificate(request: &ResourceRequest<'_>, key: Key) -> Result<Re
             change(request)?.apply(current.document())?
         };
         let old = current.status();
-        document["status"] =
-            if is_approval { approved(old, &document["status"]) } else { issued(old, &document["status"]) };
+        let written = &document["status"];
+        // The store refuses a status of another type.
+        if written.is_object() || written.is_null() {
+            let mut status = if is_approval { approved(old, written) } else { issued(old, written) };
+            set_times(&mut status, old);
+            document["status"] = status;
+        }
         let current_revision = current.revision().to_string();
         let named = document["metadata"]["resourceVersion"].as_str().unwrap_or_default();
         let is_ours = named.is_empty() || named == current_revision;
@@ -106,6 +119,24 @@ async fn write_certificate(request: &ResourceRequest<'_>, key: Key) -> Result<Re
         match write(request, Write::PatchStatus { key: key.clone(), change: replacement(&document) }).await {
             Err(failure) if failure.is_conflict() && is_ours && tries > 0 => {}
             answer => return answer,
+        }
+    }
+}
+
+/// Sets the times of conditions that have none. A condition that stays as it was keeps the time at which it began.
+fn set_times(status: &mut Value, old: &Value) {
+    let now = in_seconds(Timestamp::now());
+    let is_missing = |condition: &Value, field: &str| condition[field].as_str().is_none_or(str::is_empty);
+    for condition in status["conditions"].as_array_mut().into_iter().flatten().filter(|condition| condition.is_object())
+    {
+        let same = |other: &&Value| other["type"] == condition["type"] && other["status"] == condition["status"];
+        let before = old["conditions"].as_array().into_iter().flatten().find(same);
+        let began = before.filter(|before| !is_missing(before, "lastTransitionTime"));
+        let began = began.map_or_else(|| now.clone(), |before| before["lastTransitionTime"].clone());
+        for (field, time) in [("lastUpdateTime", now.clone()), ("lastTransitionTime", began)] {
+            if is_missing(condition, field) {
+                condition[field] = time;
+            }
         }
     }
 }

@@ -180,7 +180,8 @@ async fn bound(http: &RequestContext<'_>, account: &Key, object: &BoundObjectRef
     })
 }
 
-fn in_seconds(time: Timestamp) -> Value {
+/// Returns a time as Kubernetes writes it, in whole seconds.
+pub(crate) fn in_seconds(time: Timestamp) -> Value {
     time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string().into()
 }
 

@@ -23,6 +23,7 @@ mod registration;
 mod report;
 mod resource_names;
 mod services;
+mod statuses;
 mod storage;
 mod url;
 mod volumes;
@@ -47,6 +48,8 @@ struct Rules {
     confine: fn(&mut Value, &Value, Option<Subresource>),
     allocated: fn(&Value) -> Vec<String>,
     check: fn(&mut Report<'_>),
+    set_status_defaults: fn(&mut Value, &Value),
+    check_status: fn(&mut Report<'_>),
     first_status: fn(&Value) -> Value,
     status_metadata: &'static [&'static str],
     generation: Generation,
@@ -73,6 +76,16 @@ impl KindRules for Rules {
         report.found
     }
 
+    fn set_status_defaults(&self, resource: &mut Value, old: &Value) {
+        (self.set_status_defaults)(resource, old);
+    }
+
+    fn check_status(&self, resource: &Value, old: &Value) -> Vec<Violation> {
+        let mut report = Report::new(resource, Some(old), Some(Subresource::Status));
+        (self.check_status)(&mut report);
+        report.found
+    }
+
     fn first_status(&self, resource: &Value) -> Value {
         (self.first_status)(resource)
     }
@@ -96,6 +109,8 @@ static NONE: Rules = Rules {
     confine: |_, _, _| {},
     allocated: |_| Vec::new(),
     check: |_| {},
+    set_status_defaults: |_, _| {},
+    check_status: |_| {},
     first_status: empty,
     status_metadata: &["annotations", "finalizers", "labels", "ownerReferences"],
     generation: Generation::Nothing,
@@ -121,10 +136,12 @@ static NAMESPACE: Rules = Rules {
     check: others::check_namespace,
     // One of its labels is the host's.
     status_metadata: &["annotations", "finalizers", "ownerReferences"],
+    check_status: statuses::check_namespace,
     ..NONE
 };
 static EVENT: Rules = Rules { check: events::check, ..NONE };
-static RESOURCE_QUOTA: Rules = Rules { check: quotas::check_resource_quota, ..NONE };
+static RESOURCE_QUOTA: Rules =
+    Rules { check: quotas::check_resource_quota, check_status: statuses::check_resource_quota, ..NONE };
 static ENDPOINTS: Rules = Rules { check: endpoints::check_endpoints, ..NONE };
 static CONTROLLER_REVISION: Rules = Rules { check: workloads::check_controller_revision, ..NONE };
 static ENDPOINT_SLICE: Rules = Rules {
@@ -147,6 +164,8 @@ static SERVICE: Rules = Rules {
     allocated: services::allocated,
     check: services::check,
     first_status: |_| json!({ "loadBalancer": {} }),
+    set_status_defaults: statuses::service_defaults,
+    check_status: statuses::check_service,
     ..NONE
 };
 static POD: Rules = Rules {
@@ -158,8 +177,11 @@ static POD: Rules = Rules {
     status_metadata: &["annotations", "finalizers", "labels"],
     generation: Generation::SpecificationButNode,
     grace_seconds: |pod, asked| Some(pods::grace_seconds(pod, asked)),
+    set_status_defaults: statuses::pod_defaults,
+    check_status: statuses::check_pod,
 };
-static NODE: Rules = Rules { set_defaults: nodes::node_defaults, check: nodes::check_node, ..NONE };
+static NODE: Rules =
+    Rules { set_defaults: nodes::node_defaults, check: nodes::check_node, check_status: statuses::check_node, ..NONE };
 static POD_TEMPLATE: Rules = Rules {
     set_defaults: |resource, _| pods::template_defaults(&mut resource["template"]),
     check: |report| pods::check_template(report, "/template", "template", None, &[]),
@@ -170,30 +192,57 @@ static DEPLOYMENT: Rules = Rules {
     check: workloads::check_deployment,
     status_metadata: &["annotations", "finalizers", "ownerReferences"],
     generation: Generation::SpecificationAndAnnotations,
+    check_status: statuses::check_deployment,
     ..NONE
 };
-static REPLICA_SET: Rules =
-    Rules { set_defaults: workloads::replica_set_defaults, check: workloads::check_replica_set, ..COUNTED };
+static REPLICA_SET: Rules = Rules {
+    set_defaults: workloads::replica_set_defaults,
+    check: workloads::check_replica_set,
+    check_status: statuses::check_replica_set,
+    ..COUNTED
+};
 static REPLICATION_CONTROLLER: Rules = Rules {
     set_defaults: workloads::replication_controller_defaults,
     check: workloads::check_replication_controller,
+    check_status: statuses::check_replica_set,
     ..COUNTED
 };
-static STATEFUL_SET: Rules =
-    Rules { set_defaults: workloads::stateful_set_defaults, check: workloads::check_stateful_set, ..COUNTED };
-static DAEMON_SET: Rules =
-    Rules { set_defaults: workloads::daemon_set_defaults, check: workloads::check_daemon_set, ..COUNTED };
-static JOB: Rules =
-    Rules { set_defaults: batch::job_defaults, allocated: batch::allocated, check: batch::check_job, ..COUNTED };
+static STATEFUL_SET: Rules = Rules {
+    set_defaults: workloads::stateful_set_defaults,
+    check: workloads::check_stateful_set,
+    check_status: statuses::check_stateful_set,
+    ..COUNTED
+};
+static DAEMON_SET: Rules = Rules {
+    set_defaults: workloads::daemon_set_defaults,
+    check: workloads::check_daemon_set,
+    check_status: statuses::check_daemon_set,
+    ..COUNTED
+};
+static JOB: Rules = Rules {
+    set_defaults: batch::job_defaults,
+    allocated: batch::allocated,
+    check: batch::check_job,
+    check_status: statuses::check_job,
+    ..COUNTED
+};
 static CRON_JOB: Rules = Rules { set_defaults: batch::cron_job_defaults, check: batch::check_cron_job, ..COUNTED };
 static PERSISTENT_VOLUME: Rules =
     Rules { set_defaults: storage::persistent_volume_defaults, check: storage::check_persistent_volume, ..NONE };
-static PERSISTENT_VOLUME_CLAIM: Rules =
-    Rules { set_defaults: storage::claim_defaults, check: storage::check_persistent_volume_claim, ..NONE };
+static PERSISTENT_VOLUME_CLAIM: Rules = Rules {
+    set_defaults: storage::claim_defaults,
+    check: storage::check_persistent_volume_claim,
+    check_status: statuses::check_persistent_volume_claim,
+    ..NONE
+};
 static LIMIT_RANGE: Rules =
     Rules { set_defaults: quotas::limit_range_defaults, check: quotas::check_limit_range, ..NONE };
-static AUTOSCALER: Rules =
-    Rules { set_defaults: autoscaling::autoscaler_defaults, check: autoscaling::check_autoscaler, ..NONE };
+static AUTOSCALER: Rules = Rules {
+    set_defaults: autoscaling::autoscaler_defaults,
+    check: autoscaling::check_autoscaler,
+    check_status: statuses::check_autoscaler,
+    ..NONE
+};
 static NETWORK_POLICY: Rules =
     Rules { set_defaults: networking::network_policy_defaults, check: networking::check_network_policy, ..COUNTED };
 static BINDING: Rules = Rules { set_defaults: others::binding_defaults, check: others::check_binding, ..NONE };
@@ -216,6 +265,7 @@ static CERTIFICATE_REQUEST: Rules = Rules {
     // No writer owns what never changes.
     allocated: |_| vec!["/spec".to_owned()],
     check: registration::check_certificate_request,
+    check_status: statuses::check_certificate_request,
     ..NONE
 };
 static RUNTIME_CLASS: Rules = Rules { check: registration::check_runtime_class, ..NONE };
@@ -223,9 +273,15 @@ static INGRESS_CLASS: Rules = Rules { check: networking::check_ingress_class, ..
 static IP_ADDRESS: Rules = Rules { check: networking::check_ip_address, ..NONE };
 static SERVICE_CIDR: Rules = Rules { check: networking::check_service_cidr, ..SEPARATE };
 static PRIORITY_CLASS: Rules = Rules { check: others::check_priority_class, generation: Generation::Constant, ..NONE };
-static DISRUPTION_BUDGET: Rules = Rules { check: autoscaling::check_disruption_budget, ..COUNTED };
+static DISRUPTION_BUDGET: Rules =
+    Rules { check: autoscaling::check_disruption_budget, check_status: statuses::check_disruption_budget, ..COUNTED };
 static DEVICE_CLASS: Rules = Rules { check: devices::check_class, ..COUNTED };
-static RESOURCE_CLAIM: Rules = Rules { set_defaults: devices::claim_defaults, check: devices::check_claim, ..SEPARATE };
+static RESOURCE_CLAIM: Rules = Rules {
+    set_defaults: devices::claim_defaults,
+    check: devices::check_claim,
+    check_status: statuses::check_resource_claim,
+    ..SEPARATE
+};
 static RESOURCE_CLAIM_TEMPLATE: Rules =
     Rules { set_defaults: devices::template_defaults, check: devices::check_template, ..NONE };
 static RESOURCE_SLICE: Rules =
@@ -234,7 +290,7 @@ static FLOW_SCHEMA: Rules =
     Rules { set_defaults: flow_control::schema_defaults, check: flow_control::check_schema, ..SEPARATE_COUNTED };
 static PRIORITY_LEVEL: Rules =
     Rules { set_defaults: flow_control::level_defaults, check: flow_control::check_level, ..SEPARATE_COUNTED };
-static INGRESS: Rules = Rules { check: networking::check_ingress, ..COUNTED };
+static INGRESS: Rules = Rules { check: networking::check_ingress, check_status: statuses::check_ingress, ..COUNTED };
 
 /// Returns the rules of a kind.
 pub(crate) fn of(kind: &BuiltInKind) -> &'static dyn KindRules {

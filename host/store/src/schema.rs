@@ -226,6 +226,18 @@ impl Schema {
         Ok(violations)
     }
 
+    /// Sets the defaults of the status of a resource of a built-in kind, and returns what violates the rules of the kind. None of
+    /// another kind, and none of a status that does not have the types of the kind.
+    pub(crate) fn admit_status_rules(&self, resource: &mut Value, old: &Value) -> Vec<Violation> {
+        let (Some(Rules(rules, _)), Some(schema)) = (self.rules, self.field("status")) else { return Vec::new() };
+        let Some(status) = resource.get("status") else { return Vec::new() };
+        if check::first_mistyped(schema, status, &Path::ROOT.field("status")).is_some() {
+            return Vec::new();
+        }
+        rules.set_status_defaults(resource, old);
+        rules.check_status(resource, old)
+    }
+
     /// Checks that a whole resource of a built-in kind has the types of that kind. Resources of other kinds pass.
     ///
     /// # Errors

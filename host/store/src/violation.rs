@@ -44,6 +44,8 @@ pub enum Reason {
     Forbidden,
     /// It names something that does not exist.
     NotFound,
+    /// It could not be checked.
+    Internal,
 }
 
 impl Reason {
@@ -58,6 +60,7 @@ impl Reason {
             Self::TooLong => "FieldValueTooLong",
             Self::TooMany => "FieldValueTooMany",
             Self::Forbidden => "FieldValueForbidden",
+            Self::Internal => "InternalError",
             Self::NotFound => "FieldValueNotFound",
         }
     }
@@ -74,6 +77,7 @@ impl fmt::Display for Reason {
             Self::TooMany => "Too many",
             Self::Forbidden => "Forbidden",
             Self::NotFound => "Not found",
+            Self::Internal => "Internal error",
         })
     }
 }

@@ -7,6 +7,7 @@ use homeostat_cel::names::DNS_1123_LABEL;
 use serde_json::{Map, Value, json};
 
 use job_policies::{check_failure_policy, check_success_policy};
+pub(super) use job_policies::{count_indexes, first_common_index};
 
 use super::defaults::{absent, default, labels_of_template, object_at};
 use super::pods::{check_template, template_defaults};

@@ -33,6 +33,9 @@ const IDENTIFIER_BYTES_MAX: usize = 32;
 /// The effects of a taint on pods.
 const EFFECTS: [&str; 3] = ["NoExecute", "NoSchedule", "None"];
 
+/// Most bytes of texts.
+const POOL_BYTES_MAX: usize = 253;
+
 /// Sets the count of the requests of a claim.
 pub(super) fn claim_defaults(claim: &mut Value, _old: Option<&Value>) {
     count_requests(claim.pointer_mut("/spec/devices/requests"));
@@ -249,18 +252,53 @@ fn check_effect(report: &mut Report<'_>, effect: &Value, path: String) {
 /// Checks that a list names requests of a claim.
 fn check_references(report: &mut Report<'_>, names: &Value, path: &str, requests: &[Value]) {
     let names = report.at_most(path, names, REQUESTS_MAX);
-    for (path, name) in &names {
-        let mut steps = text(name).split('/');
-        for step in steps.by_ref().take(2).filter(|_| text(name).split('/').count() <= 2) {
-            report.label(path.clone(), &step.into());
-        }
+    names.iter().for_each(|(path, name)| check_steps(report, text(name), path));
+    names.iter().for_each(|(path, name)| check_is_reference(report, text(name), path, requests));
+    report.distinct(&names, |name| name);
+}
+
+/// Checks that a text names a request of a claim.
+pub(super) fn check_reference(report: &mut Report<'_>, name: &str, path: &str, requests: &[Value]) {
+    check_steps(report, name, path);
+    check_is_reference(report, name, path, requests);
+}
+
+/// Checks the names of a request and of its alternative in a reference.
+fn check_steps(report: &mut Report<'_>, name: &str, path: &str) {
+    for step in name.split('/').filter(|_| name.split('/').count() <= 2) {
+        report.label(path.to_owned(), &step.into());
     }
-    for (path, name) in names.iter().filter(|(_, name)| !is_reference(text(name), requests)) {
+}
+
+fn check_is_reference(report: &mut Report<'_>, name: &str, path: &str, requests: &[Value]) {
+    if !is_reference(name, requests) {
         let detail = "must be the name of a request in the claim or the name of a request and a subrequest separated \
             by '/'";
-        report.invalid(path, name, detail);
+        report.invalid(path, &name.into(), detail);
     }
-    report.distinct(&names, |name| name);
+}
+
+/// Returns the requests of a claim for devices.
+pub(super) fn requests_of(devices: &Value) -> &[Value] {
+    items(&devices["requests"])
+}
+
+/// Checks the name of a device.
+pub(super) fn check_device_name(report: &mut Report<'_>, name: &str, path: &str) {
+    report.label(path.to_owned(), &name.into());
+}
+
+/// Checks the name of a pool of devices.
+pub(super) fn check_pool_name(report: &mut Report<'_>, name: &str, path: &str) {
+    if name.is_empty() {
+        report.required(path, "");
+    }
+    for part in name.split('/').filter(|_| !name.is_empty()) {
+        report.subdomain(path.to_owned(), &part.into());
+    }
+    if name.len() > POOL_BYTES_MAX {
+        report.too_long(path, POOL_BYTES_MAX);
+    }
 }
 
 /// Returns whether a text names a request, or one of its alternatives as `request/alternative`.
@@ -272,7 +310,7 @@ fn is_reference(name: &str, requests: &[Value]) -> bool {
 }
 
 /// Checks the configuration of devices for one driver. The parameters of one that is stored may be longer.
-fn check_config(report: &mut Report<'_>, config: &Value, path: &str, is_stored: bool) {
+pub(super) fn check_config(report: &mut Report<'_>, config: &Value, path: &str, is_stored: bool) {
     let (opaque, path) = (&config["opaque"], format!("{path}.opaque"));
     if !opaque.is_object() {
         return report.required(path, "");
@@ -288,7 +326,7 @@ fn check_config(report: &mut Report<'_>, config: &Value, path: &str, is_stored: 
     }
 }
 
-fn check_driver_name(report: &mut Report<'_>, name: &str, path: &str) {
+pub(super) fn check_driver_name(report: &mut Report<'_>, name: &str, path: &str) {
     if name.is_empty() {
         return report.required(path, "");
     }

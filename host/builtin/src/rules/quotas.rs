@@ -27,20 +27,8 @@ const POD_RESOURCES: &[&str] =
 const CONFLICTS: [[&str; 2]; 2] = [["BestEffort", "NotBestEffort"], ["NotTerminating", "Terminating"]];
 
 pub(super) fn check_resource_quota(report: &mut Report<'_>) {
-    const UNIT: i128 = 1_000_000_000;
     for (name, amount) in report.at("/spec/hard").as_object().into_iter().flatten() {
-        let path = format!("spec.hard[{name}]");
-        resource_names::check(report, name, &path);
-        if !name.contains('/') && !is_of_quota(name) {
-            report.invalid(path.clone(), &name.as_str().into(), "must be a standard resource for quota");
-        }
-        let nanos = quantity_in_nanos(amount).unwrap_or(0);
-        if nanos < 0 {
-            report.invalid(path.clone(), amount, "must be greater than or equal to 0");
-        }
-        if is_counted(name) && nanos % UNIT != 0 {
-            report.invalid(path, amount, "must be an integer");
-        }
+        check_amount(report, name, amount, format!("spec.hard[{name}]"));
     }
     check_scopes(report);
     check_scope_selector(report);
@@ -48,6 +36,22 @@ pub(super) fn check_resource_quota(report: &mut Report<'_>) {
     let distinct = |scopes: &Value| -> BTreeSet<String> { items(scopes).iter().map(Value::to_string).collect() };
     if report.old.is_some_and(|old| distinct(&old["spec"]["scopes"]) != distinct(scopes)) {
         report.invalid("spec.scopes", scopes, "field is immutable");
+    }
+}
+
+/// Checks an amount of a resource that a quota bounds.
+pub(super) fn check_amount(report: &mut Report<'_>, name: &str, amount: &Value, path: String) {
+    const UNIT: i128 = 1_000_000_000;
+    resource_names::check(report, name, &path);
+    if !name.contains('/') && !is_of_quota(name) {
+        report.invalid(path.clone(), &name.into(), "must be a standard resource for quota");
+    }
+    let nanos = quantity_in_nanos(amount).unwrap_or(0);
+    if nanos < 0 {
+        report.invalid(path.clone(), amount, "must be greater than or equal to 0");
+    }
+    if is_counted(name) && nanos % UNIT != 0 {
+        report.invalid(path, amount, "must be an integer");
     }
 }
 

@@ -53,6 +53,10 @@ impl<'r> Report<'r> {
         self.add(path, Reason::Invalid, || detail.to_owned());
     }
 
+    pub(super) fn internal(&mut self, path: impl Into<String>, detail: &str) {
+        self.add(path, Reason::Internal, || detail.to_owned());
+    }
+
     pub(super) fn forbidden(&mut self, path: impl Into<String>, detail: &str) {
         self.add(path, Reason::Forbidden, || detail.to_owned());
     }

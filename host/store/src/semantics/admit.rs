@@ -38,6 +38,10 @@ pub(super) fn admit(
         }
     };
     set(fields(document), "status", status);
+    if let (Some(Subresource::Status), Some(old)) = (part, old) {
+        violations.extend(schema.admit_status_rules(document, old));
+        violations.truncate(VIOLATIONS_MAX);
+    }
     if validation == Validation::Deferred {
         return Ok(());
     }

@@ -26,7 +26,9 @@ pub(super) fn unknown_fields(
             let Some(current) = current else { return Vec::new() };
             let mut changed = patch::change(&in_version_of(key, current), change, schema).unwrap_or_default();
             if matches!(write, Write::PatchStatus { .. }) {
-                return of_status(&changed, schema);
+                // A stored resource of a built-in kind has no unknown fields.
+                let is_typed = schema.is_some_and(Schema::is_typed);
+                return if is_typed { of(&changed, schema) } else { of_status(&changed, schema) };
             }
             // The patch does not change the status.
             if let Some(fields) = changed.as_object_mut() {

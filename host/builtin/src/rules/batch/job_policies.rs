@@ -143,30 +143,55 @@ fn check_success_rule(report: &mut Report<'_>, rule: &Value, completions: i64, p
 }
 
 /// Returns how many indexes a text names, as `0,3-5`.
-fn count_indexes(text: &str, completions: i64) -> Result<i64, String> {
+pub(in crate::rules) fn count_indexes(text: &str, completions: i64) -> Result<i64, String> {
     let (mut total, mut last) = (0, None);
     for interval in text.split(',').filter(|_| !text.is_empty()) {
-        let ends: Vec<&str> = interval.split('-').collect();
-        let (first, end) = match ends[..] {
-            [one] => (index(one, completions)?, None),
-            [first, end] => (index(first, completions)?, Some(index(end, completions)?)),
-            _ => {
-                return Err(format!(
-                    "the fragment {interval:?} violates the requirement that an index interval can have at most two \
-                     parts separated by '-'"
-                ));
-            }
-        };
-        let within = end.filter(|end| first >= *end).map(|end| (first, end));
-        let between = last.filter(|last| *last >= first).map(|last| (last, first));
-        if let Some((previous, current)) = within.or(between) {
-            return Err(format!("non-increasing order, previous: {previous}, current: {current}"));
+        let (first, end) = interval_of(interval, completions)?;
+        if let Some(last) = last.filter(|last| *last >= first) {
+            return Err(not_increasing(last, first));
         }
-        let end = end.unwrap_or(first);
         total += end - first + 1;
         last = Some(end);
     }
     Ok(total)
+}
+
+/// Returns the first index that two texts name both; `None` if there is none. Intervals that cannot be read name none.
+pub(in crate::rules) fn first_common_index(one: &str, other: &str, completions: i64) -> Option<i64> {
+    let intervals = |text: &str| -> Vec<(i64, i64)> {
+        text.split(',').filter_map(|interval| interval_of(interval, completions).ok()).collect()
+    };
+    let (one, other) = (intervals(one), intervals(other));
+    let (mut at, mut other_at) = (0, 0);
+    while let (Some(&(first, end)), Some(&(other_first, other_end))) = (one.get(at), other.get(other_at)) {
+        if first <= other_end && other_first <= end {
+            return Some(first.max(other_first));
+        }
+        if first <= other_first {
+            at += 1;
+        } else {
+            other_at += 1;
+        }
+    }
+    None
+}
+
+/// Returns the first and the last index of an interval, as `3-5` or `3`.
+fn interval_of(text: &str, completions: i64) -> Result<(i64, i64), String> {
+    match text.split('-').collect::<Vec<_>>()[..] {
+        [one] => index(one, completions).map(|index| (index, index)),
+        [first, end] => {
+            let (first, end) = (index(first, completions)?, index(end, completions)?);
+            if first < end { Ok((first, end)) } else { Err(not_increasing(first, end)) }
+        }
+        _ => Err(format!(
+            "the fragment {text:?} violates the requirement that an index interval can have at most two parts separated by '-'"
+        )),
+    }
+}
+
+fn not_increasing(previous: i64, current: i64) -> String {
+    format!("non-increasing order, previous: {previous}, current: {current}")
 }
 
 fn index(text: &str, completions: i64) -> Result<i64, String> {

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use homeostat_store::schema::quantity_in_nanos;
 use serde_json::{Map, Value};
 
-use super::{check_driver_name, check_effect, check_name};
+use super::{check_driver_name, check_effect, check_name, check_pool_name};
 use crate::rules::defaults::{default, object_at};
 use crate::rules::pods::check_node_selector;
 use crate::rules::report::{Report, items, text};
@@ -24,8 +24,6 @@ const CONSUMPTIONS_MAX: usize = 2;
 const TAINTS_MAX: usize = 16;
 const CONDITIONS_MAX: usize = 4;
 const VALID_AMOUNTS_MAX: usize = 10;
-/// Most bytes of texts.
-const POOL_BYTES_MAX: usize = 253;
 const ATTRIBUTE_BYTES_MAX: usize = 64;
 
 /// Drops the fields of a slice whose gates are off, and sets the amounts that it lacks.
@@ -83,16 +81,7 @@ pub(in crate::rules) fn check(report: &mut Report<'_>) {
 }
 
 fn check_pool(report: &mut Report<'_>, pool: &Value) {
-    let (name, path) = (text(&pool["name"]), "spec.pool.name");
-    if name.is_empty() {
-        report.required(path, "");
-    }
-    for part in name.split('/').filter(|_| !name.is_empty()) {
-        report.subdomain(path.to_owned(), &part.into());
-    }
-    if name.len() > POOL_BYTES_MAX {
-        report.too_long(path, POOL_BYTES_MAX);
-    }
+    check_pool_name(report, text(&pool["name"]), "spec.pool.name");
     if pool["resourceSliceCount"].as_i64().unwrap_or(0) <= 0 {
         report.invalid("spec.pool.resourceSliceCount", &pool["resourceSliceCount"], "must be greater than zero");
     }
