@@ -101,8 +101,11 @@ async fn a_running_reconcile_finishes_on_the_old_version_and_its_key_runs_again(
     eventually("the key to run", async || (test.status("it").counts.running == 1).then_some(())).await;
     test.host.swap("it", new).await.unwrap();
     assert_eq!(test.status("it").counts.running, 1, "the swap neither waits for the reconcile nor stops it");
-    eventually("the old one to end", async || (test.status("it").reconciles == 1).then_some(())).await;
-    assert_eq!(test.status("it").answered.map(|answered| answered.digest), Some(old));
+    let answered = eventually("the old one to end", async || {
+        let status = test.status("it");
+        (status.reconciles == 1).then_some(status.answered)
+    });
+    assert_eq!(answered.await.map(|answered| answered.digest), Some(old));
     eventually("the new one to answer", async || {
         let status = test.status("it");
         (status.answered.map(|answered| answered.digest) == Some(status.digest)).then_some(())
