@@ -162,9 +162,9 @@ wait_until 120 all_run
 sleep 5
 end
 
-"$tools/nats-server" -js -sd "$work/nats" -a 127.0.0.1 -p -1 --ports_file_dir "$work" > log-nats 2>&1 &
-wait_until 20 ls nats-server_*.ports
-nats=$(grep -ho 'nats://127.0.0.1:[0-9]*' nats-server_*.ports | head -1)
+"$tools/nats-server" -js -sd "$work/nats" -a 127.0.0.1 -p -1 > log-nats 2>&1 &
+wait_until 20 grep -q 'Server is ready' log-nats
+nats=nats://$(grep -o '127.0.0.1:[0-9]*' log-nats | head -1)
 stores "nats: {servers: [\"$nats\"], bucket: homeostat, create: {replicas: 1}}"
 kubectl config unset current-context
 record bus run apps --stores stores.yaml --listen 127.0.0.1:0
