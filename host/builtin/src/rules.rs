@@ -3,6 +3,7 @@
 //! Source: `pkg/apis/*/defaults.go`, `pkg/apis/*/validation` and `pkg/registry/*/strategy.go` of Kubernetes.
 
 mod admission;
+mod amounts;
 mod autoscaling;
 mod batch;
 mod config;

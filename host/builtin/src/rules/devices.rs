@@ -33,7 +33,7 @@ const IDENTIFIER_BYTES_MAX: usize = 32;
 /// The effects of a taint on pods.
 const EFFECTS: [&str; 3] = ["NoExecute", "NoSchedule", "None"];
 
-/// Most bytes of texts.
+/// Most bytes of the name of a pool.
 const POOL_BYTES_MAX: usize = 253;
 
 /// Sets the count of the requests of a claim.
@@ -276,16 +276,6 @@ fn check_is_reference(report: &mut Report<'_>, name: &str, path: &str, requests:
             by '/'";
         report.invalid(path, &name.into(), detail);
     }
-}
-
-/// Returns the requests of a claim for devices.
-pub(super) fn requests_of(devices: &Value) -> &[Value] {
-    items(&devices["requests"])
-}
-
-/// Checks the name of a device.
-pub(super) fn check_device_name(report: &mut Report<'_>, name: &str, path: &str) {
-    report.label(path.to_owned(), &name.into());
 }
 
 /// Checks the name of a pool of devices.

@@ -6,6 +6,7 @@ use homeostat_cel::names::qualified_faults;
 use homeostat_store::schema::quantity_in_nanos;
 use serde_json::{Value, json};
 
+use super::amounts::{NANOS, nanos};
 use super::defaults::default;
 use super::report::{Report, items, text};
 use super::resource_names::{self, HUGE_PAGES, check_container_resource, is_counted, is_native, is_of_quota};
@@ -41,16 +42,15 @@ pub(super) fn check_resource_quota(report: &mut Report<'_>) {
 
 /// Checks an amount of a resource that a quota bounds.
 pub(super) fn check_amount(report: &mut Report<'_>, name: &str, amount: &Value, path: String) {
-    const UNIT: i128 = 1_000_000_000;
     resource_names::check(report, name, &path);
     if !name.contains('/') && !is_of_quota(name) {
         report.invalid(path.clone(), &name.into(), "must be a standard resource for quota");
     }
-    let nanos = quantity_in_nanos(amount).unwrap_or(0);
+    let nanos = nanos(amount);
     if nanos < 0 {
         report.invalid(path.clone(), amount, "must be greater than or equal to 0");
     }
-    if is_counted(name) && nanos % UNIT != 0 {
+    if is_counted(name) && nanos % NANOS != 0 {
         report.invalid(path, amount, "must be an integer");
     }
 }

@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::report::{Report, items};
+use super::report::{Report, items, text};
 
 pub(super) use certificates::check_certificate_request;
 pub(super) use claims::{check_persistent_volume_claim, check_resource_claim};
@@ -36,7 +36,7 @@ pub(super) fn check_namespace(report: &mut Report<'_>) {
         _ => ("Terminating", "may only be 'Terminating' if `deletionTimestamp` is not empty"),
     };
     if phase != wanted {
-        report.invalid("status.Phase", &super::report::text(phase).into(), detail);
+        report.invalid("status.Phase", &text(phase).into(), detail);
     }
 }
 

@@ -14,11 +14,9 @@ use homeostat_store::schema::quantity_in_nanos;
 use homeostat_store::{Resource, Subresource};
 use serde_json::Value;
 
+use super::amounts::NANOS;
 use super::report::{items, text};
 use crate::BuiltInKind;
-
-/// A nano of a byte, in bytes.
-const NANOS: i128 = 1_000_000_000;
 
 /// Returns what a client should know of a resource that it has written. `old` is the resource before, and `part` the subresource
 /// that the write was about. The documents of kinds without warnings are not parsed.

@@ -6,11 +6,9 @@ use homeostat_store::schema::quantity_in_nanos;
 use serde_json::Value;
 
 use super::Pod;
+use crate::rules::amounts::{NANOS, NANOS_PER_MILLI, rounded_up};
 use crate::rules::report::{Report, items, text};
 use crate::rules::resource_names::{HUGE_PAGES, check_container_resource, is_counted, is_native};
-
-const NANOS: i128 = 1_000_000_000;
-const NANOS_PER_MILLI: i128 = 1_000_000;
 
 /// Checks the resources of a container.
 pub(super) fn check(report: &mut Report<'_>, pod: &Pod<'_>, resources: &Value, path: &str) {
@@ -58,11 +56,6 @@ fn check_amount(report: &mut Report<'_>, name: &str, amount: &Value, path: &str)
 fn is_multiple(nanos: i128, size: &str) -> bool {
     let Some(size) = quantity_in_nanos(&size.into()).filter(|size| *size > 0) else { return false };
     rounded_up(size, NANOS_PER_MILLI) % 1000 == 0 && rounded_up(nanos, NANOS) % rounded_up(size, NANOS) == 0
-}
-
-/// Returns an amount in larger units, rounded up.
-fn rounded_up(nanos: i128, unit: i128) -> i128 {
-    nanos.div_euclid(unit) + i128::from(nanos.rem_euclid(unit) > 0)
 }
 
 /// Checks that a container asks for no more than it may use.

@@ -5,10 +5,10 @@
 
 use std::collections::BTreeSet;
 
-use homeostat_store::schema::quantity_in_nanos;
 use serde_json::{Map, Value};
 
 use super::{check_driver_name, check_effect, check_name, check_pool_name};
+use crate::rules::amounts::{nanos, whole};
 use crate::rules::defaults::{default, object_at};
 use crate::rules::pods::check_node_selector;
 use crate::rules::report::{Report, items, text};
@@ -24,6 +24,7 @@ const CONSUMPTIONS_MAX: usize = 2;
 const TAINTS_MAX: usize = 16;
 const CONDITIONS_MAX: usize = 4;
 const VALID_AMOUNTS_MAX: usize = 10;
+/// Most bytes of the text of an attribute.
 const ATTRIBUTE_BYTES_MAX: usize = 64;
 
 /// Drops the fields of a slice whose gates are off, and sets the amounts that it lacks.
@@ -240,18 +241,6 @@ fn check_policy(report: &mut Report<'_>, policy: &Value, capacity: &Value, path:
     } else {
         check_valid_range(report, policy, capacity, &format!("{path}.validRange"));
     }
-}
-
-/// Returns an amount in billionths. One that is absent is zero.
-fn nanos(amount: &Value) -> i128 {
-    quantity_in_nanos(amount).unwrap_or(0)
-}
-
-/// Returns an amount as an integer, rounded away from zero.
-fn whole(amount: &Value) -> i128 {
-    const ONE: i128 = 1_000_000_000;
-    let amount = nanos(amount);
-    amount.signum() * ((amount.abs() + ONE - 1) / ONE)
 }
 
 fn check_valid_amounts(report: &mut Report<'_>, policy: &Value, capacity: &Value, path: &str) {

@@ -3,12 +3,10 @@
 use std::collections::BTreeSet;
 
 use homeostat_cel::names::qualified_faults;
-use homeostat_store::schema::quantity_in_nanos;
 use serde_json::{Value, json};
 
-use crate::rules::devices::{
-    check_config, check_device_name, check_driver_name, check_pool_name, check_reference, requests_of,
-};
+use crate::rules::amounts::whole;
+use crate::rules::devices::{check_config, check_driver_name, check_pool_name, check_reference};
 use crate::rules::report::{Report, items, text};
 use crate::rules::resource_names::is_native;
 
@@ -59,9 +57,7 @@ fn check_name(report: &mut Report<'_>, name: &str, path: &str) -> bool {
 }
 
 fn check_amount(report: &mut Report<'_>, amount: &Value, path: String) {
-    const UNIT: i128 = 1_000_000_000;
-    // As in Kubernetes, amounts are rounded up.
-    let units = quantity_in_nanos(amount).map_or(0, |nanos| -(-nanos).div_euclid(UNIT));
+    let units = whole(amount);
     if units < 0 {
         report.invalid(path, &json!(i64::try_from(units).unwrap_or(i64::MIN)), "must be a valid resource quantity");
     }
@@ -120,12 +116,12 @@ fn check_devices(report: &mut Report<'_>, devices: &[Value], allocation: &Value)
 fn check_device(report: &mut Report<'_>, device: &Value, path: &str) {
     check_driver_name(report, text(&device["driver"]), &format!("{path}.driver"));
     check_pool_name(report, text(&device["pool"]), &format!("{path}.pool"));
-    check_device_name(report, text(&device["device"]), &format!("{path}.device"));
+    report.label(format!("{path}.device"), &text(&device["device"]).into());
 }
 
 fn check_allocation(report: &mut Report<'_>, allocation: &Value) {
     let (results, configs) = (items(&allocation["devices"]["results"]), items(&allocation["devices"]["config"]));
-    let requests = requests_of(report.at("/spec/devices"));
+    let requests = items(report.at("/spec/devices/requests"));
     for (name, list, count_max) in [("results", results, RESULTS_MAX), ("config", configs, CONFIGS_MAX)] {
         if list.len() > count_max {
             report.too_many(&format!("status.allocation.devices.{name}"), list.len(), count_max);

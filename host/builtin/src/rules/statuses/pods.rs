@@ -184,9 +184,8 @@ fn check_addresses(report: &mut Report<'_>, field: &str, old: &Value) {
         let fault = format!("failed to check for dual stack with error:invalid IP[{at}]: {}", text(&list[at]["ip"]));
         report.internal(&*path, &fault);
     }
-    let has = |is_of_family: fn(&IpAddr) -> bool| parsed.iter().flatten().any(is_of_family);
-    let is_dual = parsed.iter().all(Option::is_some) && has(IpAddr::is_ipv4) && has(IpAddr::is_ipv6);
-    if !is_dual || list.len() > 2 {
+    let families: BTreeSet<bool> = parsed.iter().flatten().map(IpAddr::is_ipv6).collect();
+    if families.len() < list.len() {
         report.invalid(
             path,
             &report.at("/status")[field].clone(),

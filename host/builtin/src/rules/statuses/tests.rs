@@ -130,3 +130,14 @@ fn a_status_with_many_items_is_checked_at_once() {
     let status = json!({ "containerStatuses": statuses, "conditions": conditions });
     assert_eq!(violations(("v1", "Pod"), &json!({ "spec": {} }), &status, &status), [""; 0]);
 }
+
+#[test]
+fn a_capacity_below_zero_is_refused() {
+    let of = |amount: &str| {
+        let status = json!({ "capacity": { "storage": amount } });
+        violations(("v1", "PersistentVolumeClaim"), &json!({}), &json!({}), &status)
+    };
+    // As in Kubernetes, a part of a byte counts as a whole one.
+    let refused = ["status.capacity[storage]: Invalid value: -1: must be a valid resource quantity"];
+    assert_eq!((of("-500m"), of("0")), (refused.map(str::to_owned).into(), vec![]));
+}

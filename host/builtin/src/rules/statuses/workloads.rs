@@ -1,4 +1,4 @@
-//! The numbers in the status of what runs pods.
+//! The numbers in the status of the kinds that run pods.
 
 use serde_json::Value;
 
