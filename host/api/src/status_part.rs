@@ -1,5 +1,7 @@
 //! Writes of the status of a resource.
 
+use std::collections::BTreeMap;
+
 use axum::http::Method;
 use axum::response::Response;
 use homeostat_runtime::KindInfo;
@@ -126,13 +128,18 @@ async fn write_certificate(request: &ResourceRequest<'_>, key: Key) -> Result<Re
 /// Sets the times of conditions that have none. A condition that stays as it was keeps the time at which it began.
 fn set_times(status: &mut Value, old: &Value) {
     let now = in_seconds(Timestamp::now());
-    let is_missing = |condition: &Value, field: &str| condition[field].as_str().is_none_or(str::is_empty);
+    let text = |condition: &Value, field: &str| condition[field].as_str().unwrap_or_default().to_owned();
+    let is_missing = |condition: &Value, field: &str| text(condition, field).is_empty();
+    let before = old["conditions"].as_array().into_iter().flatten();
+    let before = before.filter(|condition| !is_missing(condition, "lastTransitionTime"));
+    let began = before.rev().map(|condition| {
+        ((text(condition, "type"), text(condition, "status")), condition["lastTransitionTime"].clone())
+    });
+    // Of several conditions, the first counts.
+    let began: BTreeMap<(String, String), Value> = began.collect();
     for condition in status["conditions"].as_array_mut().into_iter().flatten().filter(|condition| condition.is_object())
     {
-        let same = |other: &&Value| other["type"] == condition["type"] && other["status"] == condition["status"];
-        let before = old["conditions"].as_array().into_iter().flatten().find(same);
-        let began = before.filter(|before| !is_missing(before, "lastTransitionTime"));
-        let began = began.map_or_else(|| now.clone(), |before| before["lastTransitionTime"].clone());
+        let began = began.get(&(text(condition, "type"), text(condition, "status"))).unwrap_or(&now).clone();
         for (field, time) in [("lastUpdateTime", now.clone()), ("lastTransitionTime", began)] {
             if is_missing(condition, field) {
                 condition[field] = time;

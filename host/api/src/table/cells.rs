@@ -1,5 +1,6 @@
-//! What the cells of many kinds are made of. Pure.
+//! The parts of which the cells of many kinds are made. Pure.
 
+use homeostat_store::{LabelRequirement, Selector};
 use serde_json::Value;
 
 /// Returns the string at a JSON pointer; empty if it is missing.
@@ -65,26 +66,12 @@ pub(super) fn labels(document: &Value, pointer: &str) -> Value {
 
 /// Returns the label selector at a JSON pointer, as clients write it: `a=b,c in (d,e),!f`.
 pub(super) fn label_selector(document: &Value, pointer: &str) -> Value {
-    let Some(selector) = document.pointer(pointer) else { return or_none("") };
-    let labels = selector["matchLabels"].as_object().into_iter().flatten();
-    let labels = labels.map(|(key, value)| (key.as_str(), format!("{key}={}", plain(value))));
-    let mut requirements: Vec<(&str, String)> =
-        labels.chain(elements(selector, "/matchExpressions").map(expression)).collect();
-    requirements.sort_by_key(|(key, _)| *key);
-    or_none(&joined(requirements.into_iter().map(|(_, text)| text)))
-}
-
-/// Returns the key and the text of a requirement of a label selector.
-fn expression(expression: &Value) -> (&str, String) {
-    let key = text(expression, "/key");
-    let mut values: Vec<&str> = elements(expression, "/values").filter_map(Value::as_str).collect();
-    values.sort_unstable();
-    let values = values.join(",");
-    let text = match text(expression, "/operator") {
-        "In" => format!("{key} in ({values})"),
-        "NotIn" => format!("{key} notin ({values})"),
-        "DoesNotExist" => format!("!{key}"),
-        _ => key.to_owned(),
-    };
-    (key, text)
+    let mut requirements = document.pointer(pointer).and_then(Selector::of_labels).unwrap_or_default().labels;
+    for requirement in &mut requirements {
+        if let LabelRequirement::OneOf(_, values) | LabelRequirement::NoneOf(_, values) = requirement {
+            values.sort_unstable();
+        }
+    }
+    requirements.sort_by(|one, other| one.name().cmp(other.name()));
+    or_none(&joined(requirements.iter().map(ToString::to_string)))
 }

@@ -6,7 +6,7 @@ use homeostat_runtime::{KindInfo, manifest};
 use homeostat_store::definition;
 use serde_json::Value;
 
-use super::cells::{condition, labels, or_none, plain, text};
+use super::cells::{condition, joined, labels, or_none, plain, text};
 use super::{Cell, TableColumn, built_in, host_kinds};
 
 /// Returns the columns of a kind: those of its definition, else those of a well-known kind, else the general ones.
@@ -33,7 +33,7 @@ fn defined(stated: &definition::PrinterColumn) -> TableColumn {
     let cell: Cell = Box::new(move |document| match path.evaluate(document)[..] {
         [] => Cow::Owned(Value::Null),
         [value] => Cow::Borrowed(value),
-        ref several => Cow::Owned(several.iter().map(|value| plain(value)).collect::<Vec<_>>().join(",").into()),
+        ref several => Cow::Owned(joined(several.iter().map(|value| plain(value))).into()),
     });
     let kind = stated.column_type.name();
     TableColumn {

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use crate::table::TableColumn;
-use crate::table::cells::{elements, is_deleting, or_else, or_none, text};
+use crate::table::cells::{elements, is_deleting, joined, or_else, or_none, text};
 use crate::table::columns::{age, column, computed, text_at, wide};
 
 pub(super) fn node() -> Vec<TableColumn> {
@@ -69,7 +69,7 @@ fn roles(node: &Value) -> Value {
         None => None,
     };
     let roles: BTreeSet<String> = labels.filter_map(role).filter(|role| !role.is_empty()).collect();
-    or_none(&roles.into_iter().collect::<Vec<_>>().join(","))
+    or_none(&joined(roles.into_iter()))
 }
 
 /// Returns the states of a claim: `allocated,reserved`.
@@ -82,6 +82,5 @@ fn claim_state(claim: &Value) -> Value {
         (is_allocated, "allocated"),
         (is_reserved, "reserved"),
     ];
-    let states = states.into_iter().filter(|(holds, _)| *holds).map(|(_, state)| state);
-    states.collect::<Vec<_>>().join(",").into()
+    joined(states.into_iter().filter(|(holds, _)| *holds).map(|(_, state)| state.to_owned())).into()
 }

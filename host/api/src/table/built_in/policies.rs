@@ -1,4 +1,4 @@
-//! The columns of what decides on requests: admission, roles, certificates, quotas and priorities.
+//! The columns of the kinds that decide on requests: admission, roles, certificates, quotas and priorities.
 //!
 //! Source: `pkg/printers/internalversion/printers.go` of Kubernetes, and for API services
 //! `pkg/registry/apiservice/etcd/etcd.go` of `k8s.io/kube-aggregator`.

@@ -1,4 +1,4 @@
-//! The columns of volumes and of what provides them.
+//! The columns of volumes, their claims, classes and drivers.
 //!
 //! Source: `pkg/printers/internalversion/printers.go` of Kubernetes.
 

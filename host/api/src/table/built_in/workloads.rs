@@ -1,4 +1,4 @@
-//! The columns of what runs pods.
+//! The columns of the kinds that run pods.
 //!
 //! Source: `pkg/printers/internalversion/printers.go` of Kubernetes.
 
