@@ -80,11 +80,7 @@ fn generated_resources_are_decided_as_a_real_api_server_decides_them() {
             }
             let mut document = document.clone();
             let mutations = if number == 0 { 0 } else { 1 + dice.below(2) };
-            for _ in 0..mutations {
-                if let Some(mutation) = Mutation::draw(&document, &mut dice) {
-                    mutation.apply(&mut document);
-                }
-            }
+            Mutation::mutate(&mut document, mutations, &mut dice);
             if is_named_difference(&document) {
                 continue;
             }

@@ -114,11 +114,8 @@ fn compare(count_max: usize) {
         let mut dice = dice_of(&path, 5);
         for number in 0..RESOURCES {
             let mut document = sample(&version["schema"]["openAPIV3Schema"], 0, &mut dice);
-            for _ in 0..dice.below(3) {
-                if let Some(mutation) = Mutation::draw(&document, &mut dice) {
-                    mutation.apply(&mut document);
-                }
-            }
+            let mutations = dice.below(3);
+            Mutation::mutate(&mut document, mutations, &mut dice);
             if !document.is_object() {
                 document = json!({});
             }

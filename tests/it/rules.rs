@@ -180,9 +180,7 @@ fn compare_transitions(pair: &Pair, plural: &str, transitions: &Value, different
             document["metadata"] = json!({ "name": "new" });
             compare("POST", &path, &document);
             let mut update = document["spec"].clone();
-            if let Some(mutation) = Mutation::draw(&update, &mut dice) {
-                mutation.apply(&mut update);
-            }
+            Mutation::mutate(&mut update, 1, &mut dice);
             compare("PATCH", &one, &json!({ "spec": update }));
             document["spec"] = update;
         }

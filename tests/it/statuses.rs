@@ -40,11 +40,7 @@ fn a_status_of_a_built_in_kind_is_decided_as_a_real_api_server_decides_it() {
         for number in 0..CHANGES {
             let mut change = status.clone();
             let mutations = if number == 0 { 0 } else { 1 + dice.below(2) };
-            for _ in 0..mutations {
-                if let Some(mutation) = Mutation::draw(&change, &mut dice) {
-                    mutation.apply(&mut change);
-                }
-            }
+            Mutation::mutate(&mut change, mutations, &mut dice);
             if number == CHANGES / 2 {
                 pair.ask("PATCH", &format!("{path}/status"), &status);
             }

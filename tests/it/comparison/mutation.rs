@@ -74,6 +74,15 @@ impl Mutation {
         Some(Self { way, operation: dice.below(100), value })
     }
 
+    /// Changes a document this many times.
+    pub(crate) fn mutate(document: &mut Value, times: u64, dice: &mut Dice) {
+        for _ in 0..times {
+            if let Some(mutation) = Self::draw(document, dice) {
+                mutation.apply(document);
+            }
+        }
+    }
+
     /// Returns the mutation that removes the value at the end of a way.
     pub(crate) fn removal(way: Vec<Step>) -> Self {
         Self { way, operation: 0, value: Value::Null }
