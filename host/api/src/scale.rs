@@ -4,8 +4,8 @@ use axum::http::{Method, StatusCode};
 use axum::response::Response;
 use homeostat_runtime::{ScalePaths, ScaleSource};
 use homeostat_store::json_pointer::unescape;
-use homeostat_store::{Change, Key, Precondition, Resource, Revision, Write};
-use serde_json::{Map, Value, json};
+use homeostat_store::{Change, Key, Precondition, Resource, Revision, Selector, Write};
+use serde_json::{Value, json};
 
 use crate::document_response::respond;
 use crate::request::ResourceRequest;
@@ -137,8 +137,8 @@ fn document(resource: &Resource, paths: &ScalePaths) -> Value {
     let selector = paths.selector.as_deref().and_then(|pointer| document.pointer(pointer));
     let selector = match selector {
         Some(Value::String(text)) => text.clone(),
-        Some(Value::Object(selector)) => match_labels(selector),
-        _ => String::new(),
+        Some(selector) => Selector::of_labels(selector).unwrap_or_default().labels_text(),
+        None => String::new(),
     };
     json!({
         "kind": "Scale", "apiVersion": "autoscaling/v1",
@@ -149,12 +149,6 @@ fn document(resource: &Resource, paths: &ScalePaths) -> Value {
         "spec": { "replicas": number(&paths.spec) },
         "status": { "replicas": number(&paths.status), "selector": selector },
     })
-}
-
-fn match_labels(selector: &Map<String, Value>) -> String {
-    let labels = selector.get("matchLabels").and_then(Value::as_object).into_iter().flatten();
-    let terms = labels.filter_map(|(name, value)| Some(format!("{name}={}", value.as_str()?)));
-    terms.collect::<Vec<_>>().join(",")
 }
 
 /// Returns a document with only this value, at a JSON pointer.

@@ -137,6 +137,18 @@ impl Selector {
         Some(Self { labels, ..Self::default() })
     }
 
+    /// Returns the conditions on labels as clients write them, sorted by the name of the label: `a=b,c in (d,e),!f`.
+    pub fn labels_text(&self) -> String {
+        let mut requirements = self.labels.clone();
+        for requirement in &mut requirements {
+            if let LabelRequirement::OneOf(_, values) | LabelRequirement::NoneOf(_, values) = requirement {
+                values.sort_unstable();
+            }
+        }
+        requirements.sort_by(|one, other| one.name().cmp(other.name()));
+        requirements.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
+    }
+
     /// Returns whether the conditions on labels hold for those of a document.
     pub fn matches_labels(&self, document: &Value) -> bool {
         let labels = &document["metadata"]["labels"];

@@ -1,6 +1,6 @@
 //! The parts of which the cells of many kinds are made. Pure.
 
-use homeostat_store::{LabelRequirement, Selector};
+use homeostat_store::Selector;
 use serde_json::Value;
 
 /// Returns the string at a JSON pointer; empty if it is missing.
@@ -64,14 +64,7 @@ pub(super) fn labels(document: &Value, pointer: &str) -> Value {
     or_none(&joined(labels.map(|(name, value)| format!("{name}={}", plain(value)))))
 }
 
-/// Returns the label selector at a JSON pointer, as clients write it: `a=b,c in (d,e),!f`.
+/// Returns the label selector at a JSON pointer, as clients write it.
 pub(super) fn label_selector(document: &Value, pointer: &str) -> Value {
-    let mut requirements = document.pointer(pointer).and_then(Selector::of_labels).unwrap_or_default().labels;
-    for requirement in &mut requirements {
-        if let LabelRequirement::OneOf(_, values) | LabelRequirement::NoneOf(_, values) = requirement {
-            values.sort_unstable();
-        }
-    }
-    requirements.sort_by(|one, other| one.name().cmp(other.name()));
-    or_none(&joined(requirements.iter().map(ToString::to_string)))
+    or_none(&document.pointer(pointer).and_then(Selector::of_labels).unwrap_or_default().labels_text())
 }

@@ -103,12 +103,17 @@ async fn a_scale_comes_in_protobuf() {
     let server = Server::with_built_in().await;
     let pod = json!({ "containers": [{ "name": "c", "image": "i" }] });
     let template = json!({ "metadata": { "labels": { "app": "web" } }, "spec": pod });
-    let spec = json!({ "replicas": 2, "selector": { "matchLabels": { "app": "web" } }, "template": template });
+    let expressions = json!([
+        { "key": "tier", "operator": "DoesNotExist" }, { "key": "app", "operator": "In", "values": ["web", "api"] },
+    ]);
+    let selector = json!({ "matchLabels": { "app": "web" }, "matchExpressions": expressions });
+    let spec = json!({ "replicas": 2, "selector": selector, "template": template });
     let deployment = json!({ "metadata": { "name": "web" }, "spec": spec });
     assert_eq!(server.ask("POST", DEPLOYMENTS, &deployment).await.code, 201);
     let path = format!("{DEPLOYMENTS}/web/scale");
     let (code, scale) = in_protobuf(&server, "GET", &path, &Value::Null).await;
     assert_eq!((code, &scale["kind"], &scale["spec"]["replicas"]), (200, &json!("Scale"), &json!(2)));
+    assert_eq!(scale["status"]["selector"], "app=web,app in (api,web),!tier");
 }
 
 #[tokio::test]
