@@ -45,8 +45,9 @@ struct TrackedResource {
     revision: Revision,
     /// Its fingerprint, if status changes do not count.
     fingerprint: Option<u64>,
-    /// The keys that this revision mapped to; unused if the guest maps.
-    led_to: Vec<Key>,
+    /// The keys that this revision mapped to, if the mapping is declared: a managed resource maps to its own key, and
+    /// a guest remembers what it mapped.
+    led_to: Box<[Key]>,
 }
 
 /// Whether listing again leads to the same keys.
@@ -191,10 +192,12 @@ impl WatchFeeder {
         for (key, seen) in gone {
             self.tracked.lock().remove(&key);
             self.record_deletion(intake, &key, revision, DeletionState::Deleted);
-            if let KeyMapper::Guest(map) = &self.mapper {
-                self.add(intake, &key, map.forget(&key), RelistCoverage::Lost);
-            }
-            self.add(intake, &key, seen.led_to, RelistCoverage::Lost);
+            let led_to = match &self.mapper {
+                KeyMapper::Identity => vec![key.clone()],
+                KeyMapper::Declared(_) => seen.led_to.into(),
+                KeyMapper::Guest(map) => map.forget(&key),
+            };
+            self.add(intake, &key, led_to, RelistCoverage::Lost);
             self.mark_deleted(intake, &key);
         }
         Ok(revision)
@@ -286,6 +289,10 @@ impl WatchFeeder {
     }
 
     fn seen_now(&self, resource: &Resource, led_to: Vec<Key>) -> TrackedResource {
+        let led_to = match self.mapper {
+            KeyMapper::Declared(_) => led_to.into(),
+            KeyMapper::Identity | KeyMapper::Guest(_) => Box::default(),
+        };
         TrackedResource { revision: resource.revision(), fingerprint: self.fingerprint(resource), led_to }
     }
 
