@@ -160,7 +160,7 @@ enum CommitDurability {
 
 impl EmbeddedStore {
     /// Opens the store in a file, or creates the file. Blocks for as long as the disk takes: the whole file
-    /// is read, and the checksum of every page verified. At most 16 MiB of pages are in memory, for a file
+    /// is read, and the checksum of every page verified. At most 8 MiB of pages are in memory, for a file
     /// of any size.
     ///
     /// Only one process at a time can open a file. A refused file stays unchanged, to the byte. On Linux the

@@ -14,8 +14,8 @@ use super::layout::{Layout, Pages};
 use super::overlay::Overlay;
 use super::read_ahead::ReadAhead;
 
-/// The cache of pages in this process: the inner pages of a few gigabytes. The system caches the file as well.
-pub(super) const CACHE_BYTES: usize = 16 << 20;
+/// The cache of pages in this process: the inner pages of one or two gigabytes. The system caches the file as well.
+pub(super) const CACHE_BYTES: usize = 8 << 20;
 
 /// Drops the cache of a backend, so that later reads return its durable content.
 pub(super) type DropCache = Arc<dyn Fn() -> io::Result<()> + Send + Sync>;
