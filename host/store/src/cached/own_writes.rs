@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use super::read_watermark::ReadWatermark;
 use crate::model::Path;
-use crate::{Key, Resource, Revision};
+use crate::{Key, Kind, Resource, Revision};
 
 /// Resources that are known better than the cache knows them. A write is refused while there are as many.
 pub(crate) const WRITES_MAX: usize = 65_536;
@@ -77,8 +77,13 @@ impl OwnWrite {
         }
     }
 
+    /// Returns whether this is a document of another version of a kind. What is gone has none.
+    pub(super) fn has_other_version(&self, kind: &Kind) -> bool {
+        matches!(self, Self::Put(resource) if resource.key().kind().version != kind.version)
+    }
+
     /// Returns a revision at which this state was not older than others of a lower revision.
-    fn order(&self) -> Revision {
+    pub(super) fn order(&self) -> Revision {
         match self {
             Self::Put(resource) => resource.revision(),
             Self::Gone { last, at } => at.unwrap_or(last.revision()),

@@ -128,6 +128,10 @@ impl SharedState {
         let mut kinds = self.kinds();
         let name = type_name(key.kind());
         match kinds.cached.get(&name) {
+            // A server that validates answers in the version that the caller names. Reads show only that of the cache.
+            Some(cached) if self.upstream.server_validates() && write.has_other_version(&cached.kind) => {
+                cached.lock().own.raise_floor(write.order());
+            }
             Some(cached) => cached.record(Path::of(key), write),
             None => kinds.shown.add(name, write.shown()),
         }

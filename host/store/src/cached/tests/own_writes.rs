@@ -1,5 +1,6 @@
 //! Reads see own writes and never go back, with any faults of the stream.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
@@ -7,9 +8,10 @@ use tokio::time::timeout;
 
 use super::server::{Server, create, delete, key, kind, resize, size, sizes, widgets};
 use super::{cache, next, open, status, subscribed, wait_for};
-use crate::cached::own_writes::FENCES_MAX;
+use crate::cached::own_writes::{FENCES_MAX, OwnWrite};
 use crate::{
-    CacheState, Error, EventType, Precondition, Query, Request, Revision, ScaleRequest, Selector, Store, Write,
+    CacheState, Error, EventType, Kind, Precondition, Query, Request, Resource, Revision, ScaleRequest, Selector,
+    Store, Write,
 };
 
 #[tokio::test(start_paused = true)]
@@ -38,6 +40,25 @@ async fn a_write_is_read_at_once_although_the_stream_lags() {
     let cached = store.shared.kind(&kind("Widget")).expect("it is in use");
     assert!(cached.lock().own.rows().is_empty());
     assert_eq!(sizes(&store).await, Ok(vec![("b".into(), 0)]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_in_another_version_is_read_in_that_of_the_cache() {
+    let server = Server::new();
+    create(&*server.store(), "a").await.expect("a free name");
+    let (store, _user) = subscribed(&server).await;
+    server.fault(|faults| faults.lags = true);
+    resize(&*server.store(), "a", 5).await.expect("it is there");
+    let mut answer = server.store().get(&key("a")).await.expect("it is there").document().clone();
+    answer["apiVersion"] = json!(Kind { version: "v2".into(), ..kind("Widget") }.api_version());
+    let answer = Arc::new(Resource::from_document(answer).expect("well formed"));
+    assert_ne!(answer.key().kind().version, kind("Widget").version);
+    store.shared.record(answer.key(), OwnWrite::Put(Arc::clone(&answer)));
+    assert!(timeout(Duration::from_secs(1), store.get(&key("a"))).await.is_err(), "the cache lacks the write");
+    assert!(timeout(Duration::from_secs(1), sizes(&store)).await.is_err(), "the cache lacks the write");
+    server.fault(|faults| faults.lags = false);
+    let read = store.get(&key("a")).await.expect("it is there");
+    assert_eq!((read.key(), size(&read)), (&key("a"), 5));
 }
 
 fn scale(replicas: u64) -> ScaleRequest {
