@@ -17,8 +17,17 @@ const GROUPS: [&str; 6] = [
     include_str!("end_to_end/workloads.txt"),
 ];
 
-/// The names of the tests that need the nodes for themselves.
-const NODES: &str = include_str!("end_to_end/nodes.txt");
+/// The names of the tests that need the nodes of a host for themselves, and of one that waits until all quotas are counted
+/// again.
+const NODES: [&str; 2] = [include_str!("end_to_end/nodes.txt"), include_str!("end_to_end/recounts.txt")];
+
+/// The names of the tests that need the scheduler of a host for themselves.
+const SCHEDULER: [&str; 1] = [include_str!("end_to_end/scheduler.txt")];
+
+/// Kubernetes' own period of counting all quotas again. A count that comes between a charge and the news of the resource
+/// that is charged undoes the charge until the next count, so that tests of charges need a long period.
+const COUNTED_SELDOM: &str = "--resource-quota-sync-period=5m";
+const COUNTED_OFTEN: &str = "--resource-quota-sync-period=10s";
 
 /// Lines of the output that tell why a test failed.
 const REASON_LINES: usize = 4;
@@ -40,18 +49,16 @@ struct ControlPlane {
 }
 
 impl ControlPlane {
-    fn start() -> Self {
-        let place = Place::with_kubelet();
+    fn start(count_period: &str) -> Self {
+        let place = Place::with_kubelet(false);
         let kubeconfig = place.kubeconfig().display().to_string();
         let certificate = place.kubeconfig().with_file_name("ca.crt");
         std::fs::write(&certificate, Authority::new().pem()).unwrap();
         let certificate = format!("--root-ca-file={}", certificate.display());
-        // A test waits until the controller has counted all quotas again, which takes five minutes by default.
-        let period = "--resource-quota-sync-period=10s";
         // The nodes tell only once that they are ready.
         let grace = "--node-monitor-grace-period=1h";
         let common = ["--kubeconfig", &kubeconfig, "--secure-port=0", "--leader-elect=false"];
-        let controllers = [&common[..], &[&certificate, period, grace]].concat();
+        let controllers = [&common[..], &[&certificate, count_period, grace]].concat();
         let programs = [place.spawn(&kube_controller_manager(), &controllers), place.spawn(&kube_scheduler(), &common)];
         place.until(&["get", "configmaps", "-o", "name"], "configmap/kube-root-ca.crt");
         for name in ["one", "two"] {
@@ -95,26 +102,32 @@ fn failures(output: &Output, names: &str) -> String {
     }
 }
 
-#[test]
-#[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
-fn kubernetes_own_tests_that_need_no_containers_pass() {
+/// Runs the groups of tests of each host at the same time. A host comes with the period in which its quotas are counted.
+fn assert_pass<const N: usize>(hosts: [(&'static [&'static str], &'static str); N]) {
     let mut reasons = Reasons(String::new());
-    let control_plane = ControlPlane::start();
-    let running = GROUPS.map(|names| {
-        let mut command = command(&control_plane.place, names);
+    let run = |names: &&'static str, place: &Place| {
+        let (names, mut command) = (*names, command(place, names));
         (names, std::thread::spawn(move || command.output().unwrap()))
-    });
-    for (names, running) in running {
-        reasons.0 += &failures(&running.join().unwrap(), names);
-    }
+    };
+    let on_host = move |(groups, count_period): (&[&'static str], &str)| {
+        let control_plane = ControlPlane::start(count_period);
+        let running: Vec<_> = groups.iter().map(|names| run(names, &control_plane.place)).collect();
+        let outputs = running.into_iter().map(|(names, running)| failures(&running.join().unwrap(), names));
+        (outputs.collect::<String>(), control_plane)
+    };
+    let hosts = hosts.map(|host| std::thread::spawn(move || on_host(host))).map(|host| host.join().unwrap());
+    hosts.iter().for_each(|(failures, _)| reasons.0 += failures);
     assert!(reasons.0.is_empty(), "some failed");
 }
 
 #[test]
 #[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
+fn kubernetes_own_tests_that_need_no_containers_pass() {
+    assert_pass([(&GROUPS, COUNTED_SELDOM)]);
+}
+
+#[test]
+#[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
 fn kubernetes_own_tests_of_nodes_and_their_scheduler_pass() {
-    let mut reasons = Reasons(String::new());
-    let control_plane = ControlPlane::start();
-    reasons.0 = failures(&command(&control_plane.place, NODES).output().unwrap(), NODES);
-    assert!(reasons.0.is_empty(), "some failed");
+    assert_pass([(&NODES, COUNTED_OFTEN), (&SCHEDULER, COUNTED_SELDOM)]);
 }

@@ -22,13 +22,16 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Starts a host with a guest as the node of its pods.
-    pub(crate) fn with_kubelet() -> Self {
+    /// Starts a host with a guest as the node of its pods. `unscheduled` is whether it runs pods that no scheduler has seen.
+    pub(crate) fn with_kubelet(unscheduled: bool) -> Self {
         let folder = TempDir::new().unwrap();
         std::fs::copy(guest("kubelet"), folder.path().join("kubelet.wasm")).unwrap();
-        let controller = "apiVersion: homeostat.dev/v1alpha1\nkind: Controller\nmetadata: {name: kubelet}\nspec:\n  \
-            component: {file: kubelet.wasm}\n  config: {startup: 10ms, shutdown: 4s}\n  grants:\n    resources:\n      - {kinds: [Pod], \
-            verbs: [get, list, watch, patch, update-status, delete], namespaces: [\"*\"]}\n";
+        let verbs = "get, list, watch, patch, update-status, delete";
+        let controller = format!(
+            "apiVersion: homeostat.dev/v1alpha1\nkind: Controller\nmetadata: {{name: kubelet}}\nspec:\n  \
+            component: {{file: kubelet.wasm}}\n  config: {{startup: 10ms, shutdown: 4s, unscheduled: '{unscheduled}'}}\n  \
+            grants:\n    resources:\n      - {{kinds: [Pod], verbs: [{verbs}], namespaces: [\"*\"]}}\n"
+        );
         std::fs::write(folder.path().join("kubelet.yaml"), controller).unwrap();
         Self::over(folder)
     }
@@ -163,7 +166,7 @@ fn a_controller_runtime_manager_with_its_defaults_does_its_job() {
 #[test]
 #[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
 fn kube_controller_manager_rolls_out_a_deployment_and_completes_its_work() {
-    let place = Place::with_kubelet();
+    let place = Place::with_kubelet(true);
     let controllers = "--controllers=deployment-controller,replicaset-controller,job-controller,cronjob-controller,\
         garbage-collector-controller,namespace-controller,serviceaccount-controller,serviceaccount-token-controller";
     let kubeconfig = place.kubeconfig().display().to_string();

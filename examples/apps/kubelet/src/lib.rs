@@ -8,9 +8,10 @@
 //! | `bad-image` | `bad broken` | texts, separated by spaces: an image whose name contains one cannot be pulled |
 //! | `task-image` | `task` | texts, separated by spaces: an image whose name contains one ends by itself, unless its pod restarts it always |
 //! | `task-duration` | `500ms` | the time from the start of such a container until it has succeeded |
+//! | `unscheduled` | `true` | whether pods without a node run, too; `false` where a scheduler gives each pod a node |
 //!
-//! A deleted pod that has a node (`spec.nodeName`) stays until this guest has stopped it. The guest also runs pods without a node,
-//! so that no scheduler is needed. To these it adds its finalizer, which holds them instead.
+//! A deleted pod that has a node (`spec.nodeName`) stays until this guest has stopped it. A finalizer of the guest holds the pods
+//! without a node instead.
 
 mod api;
 mod node;
@@ -34,6 +35,9 @@ impl Reconciler for Kubelet {
         };
         let has_finalizer = pod.metadata.finalizers.iter().any(|name| name == FINALIZER);
         let has_node = !pod.spec.node_name.is_empty();
+        if !has_node && !has_finalizer && !config::get_or("unscheduled", true)? {
+            return Ok(Outcome::settled());
+        }
         if has_finalizer || !has_node {
             // A pod that got its node later has its grace period too, at whose end it is stopped.
             return finalizer(&mut pod, FINALIZER, run, |pod| if has_node { Ok(()) } else { stop(pod) });

@@ -4,7 +4,11 @@ use super::*;
 use api::{Container, Phase};
 
 fn world(image: &str) -> World<Kubelet> {
-    let mut world = World::with_config(&[("startup", "2s")]);
+    world_with(image, &[("startup", "2s")])
+}
+
+fn world_with(image: &str, config: &[(&str, &str)]) -> World<Kubelet> {
+    let mut world = World::with_config(config);
     let containers = vec![Container { name: "web".into(), image: image.into() }];
     world.put(&Resource::new("default", "a", Pod { containers, ..Pod::default() }));
     world.settle();
@@ -33,6 +37,18 @@ fn a_pod_with_a_bad_image_never_runs() {
     let mut world = world("bad:1");
     world.advance(Duration::from_secs(60));
     assert_eq!(phase(&world), Some(Phase::Pending));
+}
+
+#[test]
+fn a_pod_waits_for_its_node_where_a_scheduler_gives_one() {
+    let mut world = world_with("web:1", &[("unscheduled", "false")]);
+    let mut pod = world.get::<Pod>(&Pod::key("default", "a")).expect("it is there");
+    assert!(pod.status.is_none() && pod.metadata.finalizers.is_empty(), "another program has to bind it first");
+    pod.spec.node_name = "one".into();
+    world.put(&pod);
+    world.settle();
+    let pod = world.get::<Pod>(&Pod::key("default", "a")).expect("it is there");
+    assert!(pod.status.is_some() && pod.metadata.finalizers.is_empty());
 }
 
 #[test]
