@@ -50,7 +50,7 @@ pub(crate) async fn run(stores: Stores, kinds: Arc<Kinds>, fleet: Arc<Fleet>, en
         let orders_all_kinds = status.iter().all(|status| status.orders_all_kinds);
         let (stores, kinds, end) = (stores.clone(), Arc::clone(&kinds), end.clone());
         collectors.spawn(async move {
-            let place = Place::new(part, &stores, lease.clone());
+            let place = Place::new(part, &stores, Arc::clone(&kinds), lease.clone());
             let (place, stores, kinds) = (&place, &stores, &kinds);
             let collect = move |end| async move {
                 if orders_all_kinds {
@@ -75,17 +75,18 @@ struct Place {
     store: Arc<dyn Store>,
     /// `None` for a store that has every kind.
     part: Option<Arc<PartStore>>,
+    kinds: Arc<Kinds>,
 }
 
 impl Place {
     /// With a lease, only its holder deletes here.
-    fn new(part: StorePart, stores: &Stores, lease: Option<Arc<OwnLease>>) -> Self {
+    fn new(part: StorePart, stores: &Stores, kinds: Arc<Kinds>, lease: Option<Arc<OwnLease>>) -> Self {
         let name = Arc::clone(&part.name);
         match stores {
-            Stores::One(_) => Self { name, store: part.store, part: None },
+            Stores::One(_) => Self { name, store: part.store, part: None, kinds },
             Stores::Routed(all) => {
                 let part = Arc::new(PartStore::new(part, Arc::clone(all), lease));
-                Self { name, store: Arc::clone(&part) as Arc<dyn Store>, part: Some(part) }
+                Self { name, store: Arc::clone(&part) as Arc<dyn Store>, part: Some(part), kinds }
             }
         }
     }
@@ -105,6 +106,8 @@ impl Place {
                 GarbageCollector::of_part(Arc::clone(&self.store), all, move |kind| has.has(kind))
             }
         };
+        let kinds = Arc::clone(&self.kinds);
+        let collector = collector.with_scopes(move |kind| Some(kinds.of(kind)?.namespaced));
         let reconciler = GarbageReconciler { collector, place: self.clone(), scope };
         native_controller::run(Arc::new(reconciler), Arc::clone(&self.store), queue, None, end).await;
     }

@@ -1,5 +1,6 @@
 use std::sync::Arc;
 
+use homeostat_component::{Engine, EngineOptions};
 use homeostat_fixtures::{Fault, FaultyStore, On, memory_store};
 use homeostat_store::memory::MemoryStore;
 use homeostat_store::{Error, Key, Kind, Resource, Revision, Store, Write};
@@ -9,8 +10,8 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::run;
-use crate::Stores;
 use crate::native_controller::tests::Flaky;
+use crate::{BuiltInGroups, Host, Options, Stores};
 
 fn key(name: &str) -> Key {
     Key::new(Kind::new("", "v1", "Pod"), "default", name)
@@ -118,4 +119,30 @@ async fn an_owner_that_a_cache_does_not_have_yet_is_not_gone() {
     assert!(memory.get(&key("part")).await.is_ok());
     end.cancel();
     collector.await.expect("it ends when it is told");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_owner_in_a_namespace_never_counts_as_gone_for_a_cluster_scoped_resource() {
+    let memory = memory_store();
+    let engine = Engine::new(EngineOptions::default()).expect("the engine starts");
+    let options = Options { built_in: BuiltInGroups::All, ..Options::new(engine, memory.clone()) };
+    let host = Host::start(options).await.expect("the host starts");
+    // Each names an owner that is not there; only the last one can have an owner of that kind.
+    let owned = [
+        ("v1", "Namespace", "precious", ("v1", "ConfigMap")),
+        ("v1", "Namespace", "strange", ("demo.dev/v1", "Nobody")),
+        ("rbac.authorization.k8s.io/v1", "ClusterRole", "leaf", ("rbac.authorization.k8s.io/v1", "ClusterRole")),
+    ];
+    for (api_version, kind, name, (of_version, of_kind)) in owned {
+        let owner = json!({"apiVersion": of_version, "kind": of_kind, "name": "gone", "uid": "gone"});
+        let metadata = json!({"name": name, "ownerReferences": [owner]});
+        let document = json!({"apiVersion": api_version, "kind": kind, "metadata": metadata});
+        host.store().write(Write::Create { document }).await.expect("well formed");
+    }
+    let leaf = Key::new(Kind::new("rbac.authorization.k8s.io", "v1", "ClusterRole"), "", "leaf");
+    soon(homeostat_fixtures::until_gone(&*memory, &leaf)).await;
+    for name in ["precious", "strange"] {
+        let namespace = memory.get(&Key::new(Kind::new("", "v1", "Namespace"), "", name)).await.expect("it stays");
+        assert!(!namespace.is_deleting(), "{name}");
+    }
 }

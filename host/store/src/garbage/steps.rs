@@ -19,14 +19,19 @@ const WRITES_MAX: usize = 64;
 const ANCESTORS_MAX: usize = 1000;
 
 /// Makes the checks of garbage collection.
+#[derive(Clone)]
 pub struct GarbageCollector {
     store: Arc<dyn Store>,
     /// All stores of the host. An owner that waits for its dependents waits for those in other stores, too.
     all: Arc<dyn Store>,
     /// Returns whether the resources of a kind live in the store; `None` for a store that has every kind.
     has: Option<HasKind>,
+    /// Returns whether the resources of a kind have a namespace, `None` for a kind that nobody knows. Without it, those of no
+    /// kind have one.
+    scopes: Option<IsNamespaced>,
 }
 
+type IsNamespaced = Arc<dyn Fn(&Kind) -> Option<bool> + Send + Sync>;
 type HasKind = Arc<dyn Fn(&Kind) -> bool + Send + Sync>;
 
 /// What a check has led to.
@@ -50,7 +55,7 @@ enum OwnerState {
 impl GarbageCollector {
     /// Returns a collector of this store. It holds no state.
     pub fn new(store: Arc<dyn Store>) -> Self {
-        Self { all: Arc::clone(&store), store, has: None }
+        Self { all: Arc::clone(&store), store, has: None, scopes: None }
     }
 
     /// Returns a collector of one of several stores, which has only some kinds. `all` has the resources of all of
@@ -60,7 +65,16 @@ impl GarbageCollector {
         all: Arc<dyn Store>,
         has: impl Fn(&Kind) -> bool + Send + Sync + 'static,
     ) -> Self {
-        Self { store, all, has: Some(Arc::new(has)) }
+        Self { store, all, has: Some(Arc::new(has)), scopes: None }
+    }
+
+    /// Sets what tells whether the resources of a kind have a namespace; `None` for a kind that nobody knows.
+    ///
+    /// A reference names no namespace, so a cluster-scoped resource cannot have an owner inside one. As in Kubernetes, such an
+    /// owner never counts as gone.
+    #[must_use]
+    pub fn with_scopes(self, scopes: impl Fn(&Kind) -> Option<bool> + Send + Sync + 'static) -> Self {
+        Self { scopes: Some(Arc::new(scopes)), ..self }
     }
 
     /// Makes a check against the current state of the store.
@@ -94,7 +108,7 @@ impl GarbageCollector {
     }
 
     fn over_all(&self) -> Self {
-        Self::new(Arc::clone(&self.all))
+        Self { store: Arc::clone(&self.all), has: None, ..self.clone() }
     }
 
     /// Returns whether an owner lives in another store than this collector's.
@@ -182,7 +196,7 @@ impl GarbageCollector {
     }
 
     async fn owner_state(&self, reference: &OwnerReference, dependent: &Resource) -> Result<OwnerState> {
-        if self.is_elsewhere(reference) {
+        if self.is_elsewhere(reference) || dependent.key().namespace().is_empty() && self.cannot_be_found(reference) {
             return Ok(OwnerState::Living);
         }
         Ok(match self.find(reference, dependent.key().namespace()).await? {
@@ -192,6 +206,12 @@ impl GarbageCollector {
             Some(owner) if is_foreground(&owner) => OwnerState::Deleting,
             Some(_) => OwnerState::Living,
         })
+    }
+
+    /// Returns whether the owner of a cluster-scoped resource may be in a namespace, which the reference does not name.
+    fn cannot_be_found(&self, reference: &OwnerReference) -> bool {
+        let scopes = self.scopes.as_ref().filter(|_| reference.far.is_none());
+        scopes.is_some_and(|is_namespaced| is_namespaced(&reference.kind) != Some(false))
     }
 
     /// Returns the owner of a reference: in the namespace of the dependent, or cluster-scoped.
@@ -287,10 +307,7 @@ impl GarbageCollector {
     where
         F: Future<Output = Result<()>> + Send,
     {
-        let steps = resources.into_iter().map(|resource| {
-            let steps = Self { store: Arc::clone(&self.store), all: Arc::clone(&self.all), has: self.has.clone() };
-            step(steps, resource)
-        });
+        let steps = resources.into_iter().map(|resource| step(self.clone(), resource));
         let ended = stream::iter(steps).buffer_unordered(WRITES_MAX);
         ended.fold(Ok(()), |first: Result<()>, ended| ready(first.and(ended))).await
     }

@@ -107,7 +107,7 @@ async fn no_more_kinds_than_the_bound_are_followed() {
     let store: Arc<dyn Store> = Arc::new(UnorderedStore(memory_store()));
     let part = StorePart { name: "far".into(), store: store.clone() };
     let stores = Stores::One(store);
-    let place = Place::new(part, &stores, None);
+    let place = Place::new(part, &stores, Arc::default(), None);
     let mut collectors = KindCollectors { place, followed: HashMap::new(), tasks: JoinSet::new(), was_full: false };
     let kinds = |count: usize| -> HashMap<KindId, Kind> {
         (0..count).map(|at| demo_kind(&format!("Kind{at}"))).map(|kind| (id_of(&kind), kind)).collect()
