@@ -1,6 +1,7 @@
 //! Encodes the resources of a response: of a read, a list or a watch, each in every format.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
@@ -86,9 +87,13 @@ impl ResourceEncoder {
         ([(header::CONTENT_TYPE, self.content_type())], body).into_response()
     }
 
-    /// Returns the content type of what this encodes, but for protobuf.
+    /// Returns the content type of what this encodes.
     pub(crate) fn content_type(&self) -> &'static str {
-        if matches!(self.format, ResponseFormat::Cbor) { cbor::CONTENT_TYPE } else { "application/json" }
+        match self.format {
+            ResponseFormat::Cbor => cbor::CONTENT_TYPE,
+            ResponseFormat::Protobuf | ResponseFormat::ProtobufMetadata => protobuf::CONTENT_TYPE,
+            _ => "application/json",
+        }
     }
 
     /// Returns a document as it is encoded in protobuf or CBOR.
@@ -100,35 +105,37 @@ impl ResourceEncoder {
         }
     }
 
-    /// Responds with a list of resources in protobuf.
-    pub(crate) fn protobuf_list_response<'r>(
-        &self,
-        metadata: &Value,
-        resources: impl Iterator<Item = &'r Resource>,
-    ) -> Response {
-        let items = resources.map(|resource| self.binary_document(resource.document()).into_owned());
-        let (kind, api_version) = self.list_kind();
-        let items: Vec<Value> = items.collect();
-        let list = json!({ "kind": kind, "apiVersion": api_version, "metadata": metadata, "items": items });
-        protobuf_response(protobuf::encode(&list))
+    /// Returns the items of a list in protobuf.
+    ///
+    /// # Errors
+    /// 500 for a stored document that does not fit its kind.
+    pub(crate) fn protobuf_items(&self, resources: &[Arc<Resource>]) -> Result<Vec<u8>, Failure> {
+        let mut items = Vec::new();
+        for resource in resources {
+            self.append_protobuf_item(resource, &mut items).map_err(|error| not_encoded(&error))?;
+        }
+        Ok(items)
     }
 
-    /// Returns an encoder for JSON in place of protobuf.
-    pub(crate) fn in_json(self) -> Self {
-        let format = match self.format {
-            ResponseFormat::ProtobufMetadata => ResponseFormat::Metadata,
-            _ => ResponseFormat::Document,
-        };
-        Self { format, ..self }
+    fn append_protobuf_item(&self, resource: &Resource, items: &mut Vec<u8>) -> Result<(), protobuf::Error> {
+        protobuf::append_item(&self.item_kind(), &self.binary_document(resource.document()), items)
     }
 
-    /// Returns the kind of a list, and its version.
-    fn list_kind(&self) -> (String, String) {
+    /// Returns what stands before the items of a list in protobuf, which have so many bytes.
+    ///
+    /// # Errors
+    /// 500 for metadata that no list has.
+    pub(crate) fn protobuf_list_head(&self, metadata: &Value, items_bytes: usize) -> Result<Vec<u8>, Failure> {
+        protobuf::list_head(&self.item_kind(), metadata, items_bytes).map_err(|error| not_encoded(&error))
+    }
+
+    /// Returns the kind of what a list has.
+    fn item_kind(&self) -> Cow<'_, Kind> {
         match self.format {
             ResponseFormat::Metadata | ResponseFormat::ProtobufMetadata => {
-                ("PartialObjectMetadataList".to_owned(), "meta.k8s.io/v1".to_owned())
+                Cow::Owned(Kind::new("meta.k8s.io", "v1", "PartialObjectMetadata"))
             }
-            _ => (format!("{}List", self.kind.name), self.kind.api_version()),
+            _ => Cow::Borrowed(&self.kind),
         }
     }
 
@@ -148,6 +155,7 @@ impl ResourceEncoder {
     pub(crate) fn end_list(&self, text: &mut Vec<u8>) {
         match self.format {
             ResponseFormat::Cbor => text.push(cbor::LIST_END),
+            ResponseFormat::Protobuf | ResponseFormat::ProtobufMetadata => text.extend(protobuf::ENVELOPE_END),
             _ => text.extend_from_slice(LIST_END),
         }
     }
@@ -172,13 +180,14 @@ impl ResourceEncoder {
         }
     }
 
-    /// Returns the text of a list before its first item.
+    /// Returns the text of a list before its first item, but for protobuf.
     pub(crate) fn list_head(&self, metadata: &Value) -> Vec<u8> {
         let (name, facts) = match &self.format {
             ResponseFormat::Table(table) => ("rows", json!(table.document(metadata, []).without_rows())),
             _ => {
-                let (kind, api_version) = self.list_kind();
-                ("items", json!({ "kind": kind, "apiVersion": api_version, "metadata": metadata }))
+                let kind = self.item_kind();
+                let name = format!("{}List", kind.name);
+                ("items", json!({ "kind": name, "apiVersion": kind.api_version(), "metadata": metadata }))
             }
         };
         if let (ResponseFormat::Cbor, Value::Object(facts)) = (&self.format, &facts) {
@@ -195,6 +204,11 @@ impl ResourceEncoder {
     /// Appends an item of a list, and before it a comma unless it is the first one. The rows of a table are
     /// its items.
     pub(crate) fn append_item(&self, resource: &Resource, text: &mut Vec<u8>) {
+        if self.format.is_protobuf() {
+            // A list is measured before it is sent, so that this has not failed.
+            drop(self.append_protobuf_item(resource, text));
+            return;
+        }
         let is_json = !matches!(self.format, ResponseFormat::Cbor);
         if is_json && text.last() != Some(&b'[') {
             text.push(b',');
@@ -255,8 +269,12 @@ pub(crate) fn append_json(value: &impl Serialize, text: &mut Vec<u8>) {
 fn protobuf_response(encoded: Result<Vec<u8>, protobuf::Error>) -> Response {
     match encoded {
         Ok(body) => ([(header::CONTENT_TYPE, protobuf::CONTENT_TYPE)], body).into_response(),
-        Err(error) => Failure::internal(format!("the answer cannot be encoded as protobuf: {error}")).into_response(),
+        Err(error) => not_encoded(&error).into_response(),
     }
+}
+
+fn not_encoded(error: &protobuf::Error) -> Failure {
+    Failure::internal(format!("the answer cannot be encoded as protobuf: {error}"))
 }
 
 /// Responds with JSON.

@@ -12,14 +12,14 @@ use axum::body::Body;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use futures_util::stream;
+use futures_util::stream::try_unfold;
+use homeostat_builtin::protobuf::ENVELOPE_END;
 use homeostat_store::{Error, Page, Query, Resource, Revision, Scope, Store, continue_in_present};
 use serde_json::{Value, json};
 
 use crate::client::Client;
 use crate::encoder::ResourceEncoder;
 use crate::limiter::{Limiter, LimiterPermit};
-use crate::negotiate::accepts_json;
 use crate::request::ResourceRequest;
 use crate::status::Failure;
 
@@ -30,8 +30,8 @@ const ITEMS_MAX: usize = 500;
 /// Text is sent once it has so many bytes. A chunk ends with a whole resource.
 const CHUNK_BYTES: usize = 64 << 10;
 
-/// The maximum size of a list that is sent as a whole, in bytes.
-const BUFFERED_BYTES_MAX: u64 = 64 << 20;
+/// The maximum size of the items of several pages in protobuf that are sent as a whole, in bytes.
+const BUFFERED_BYTES_MAX: usize = 1 << 20;
 
 /// Responds with a list in the requested format.
 pub(crate) async fn answer(request: &ResourceRequest<'_>) -> Result<Response, Failure> {
@@ -47,20 +47,40 @@ pub(crate) async fn answer(request: &ResourceRequest<'_>) -> Result<Response, Fa
     }
     let (list, first) = PagedList::open((&api.limits.lists, request.http.client), api.host.store(), query).await?;
     request.params.check_revision(list.revision())?;
-    let metadata = list.metadata();
     let encoder = ResourceEncoder::of(request);
-    if !encoder.format.is_protobuf() {
-        return Ok(send(encoder, &metadata, list, first));
+    if encoder.format.is_protobuf() {
+        return send_protobuf(encoder, list, first).await;
     }
-    // A list in protobuf has its length before it, so it cannot be streamed.
-    if !list.has_more() {
-        return Ok(encoder.protobuf_list_response(&metadata, first.iter().map(|resource| &**resource)));
+    Ok(send(encoder, &list.metadata(), list, first))
+}
+
+/// Responds with a list in protobuf, whose size stands before its items. A long list is read twice: it is measured, and then
+/// streamed.
+async fn send_protobuf(encoder: ResourceEncoder, mut list: PagedList, first: PageItems) -> Result<Response, Failure> {
+    let metadata = list.metadata();
+    let mut buffer = encoder.protobuf_items(&first)?;
+    let mut bytes = buffer.len();
+    drop(first);
+    while let Some(page) = list.next_page().await? {
+        let items = encoder.protobuf_items(&page)?;
+        bytes += items.len();
+        if bytes <= BUFFERED_BYTES_MAX {
+            buffer.extend(items);
+        } else {
+            buffer = Vec::new();
+        }
     }
-    if accepts_json(request.http.headers, &encoder.format) {
-        return Ok(send(encoder.in_json(), &metadata, list, first));
+    let mut text = encoder.protobuf_list_head(&metadata, bytes)?;
+    if buffer.len() == bytes {
+        text.append(&mut buffer);
+        encoder.end_list(&mut text);
+        return Ok(([(header::CONTENT_TYPE, encoder.content_type())], text).into_response());
     }
-    let all = list.rest(first).await?;
-    Ok(encoder.protobuf_list_response(&metadata, all.iter().map(|resource| &**resource)))
+    let first = list.reread().await?;
+    // If the list reads differently the second time, the size of the answer is not this one, which breaks it off.
+    let size = text.len() + bytes + ENVELOPE_END.len();
+    let response = stream(ListStream { encoder, source: list, items: first.into_iter(), chunk: text, is_over: false });
+    Ok(([(header::CONTENT_LENGTH, size)], response).into_response())
 }
 
 /// Streams a list while it is read.
@@ -70,9 +90,12 @@ pub(crate) fn send(
     source: impl PageSource + Send + 'static,
     first: PageItems,
 ) -> Response {
-    let content_type = encoder.content_type();
-    let list = ListStream::begin(encoder, metadata, source, first);
-    let chunks = stream::try_unfold(list, async |mut list| {
+    stream(ListStream::begin(encoder, metadata, source, first))
+}
+
+fn stream(list: ListStream<impl PageSource + Send + 'static>) -> Response {
+    let content_type = list.encoder.content_type();
+    let chunks = try_unfold(list, async |mut list| {
         let chunk = list.next().await;
         let chunk = chunk.inspect_err(|error| tracing::warn!(%error, "a list could not be read to its end"));
         chunk.map(|chunk| Some((chunk?, list)))
@@ -146,22 +169,15 @@ impl PagedList {
         !self.is_one && self.next.is_some()
     }
 
-    /// Returns all resources, after those of the first page.
+    /// Restarts the list at its own revision and reads its first page.
     ///
     /// # Errors
-    /// Those of [`Store::list`]; 413 if they have more than [`BUFFERED_BYTES_MAX`].
-    async fn rest(mut self, first: PageItems) -> Result<PageItems, Failure> {
-        let mut all = first;
-        let mut bytes: u64 = all.iter().map(|resource| resource.bytes()).sum();
-        while let Some(page) = self.next_page().await? {
-            bytes += page.iter().map(|resource| resource.bytes()).sum::<u64>();
-            if bytes > BUFFERED_BYTES_MAX {
-                let reason = format!("the list has more than {BUFFERED_BYTES_MAX} bytes: set a limit, or accept JSON");
-                return Err(Failure::too_large(reason));
-            }
-            all.extend(page);
-        }
-        Ok(all)
+    /// Those of [`Store::list`], mostly `Expired`.
+    async fn reread(&mut self) -> Result<PageItems, Error> {
+        (self.query.from, self.query.at) = (None, Some(self.revision));
+        let page = self.store.list(&self.query).await?;
+        self.next = page.next;
+        Ok(page.items)
     }
 
     /// Returns the metadata of the list.

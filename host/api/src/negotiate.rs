@@ -104,15 +104,6 @@ pub(crate) fn check_whole(headers: &HeaderMap) -> Result<(), Failure> {
     Err(not_acceptable())
 }
 
-/// Returns whether the client accepts as JSON what it gets in a format in protobuf.
-pub(crate) fn accepts_json(headers: &HeaderMap, format: &ResponseFormat) -> bool {
-    let has_form = |range: &MediaRange<'_>| match format {
-        ResponseFormat::ProtobufMetadata => is_metadata(range),
-        _ => range.parameter("as").is_none(),
-    };
-    MediaRange::all(headers).any(|range| is_supported(&range) && has_form(&range))
-}
-
 fn is_protobuf(range: &MediaRange<'_>) -> bool {
     range.media == protobuf::CONTENT_TYPE && range.parameter("as").is_none()
 }

@@ -23,6 +23,9 @@ pub const CONTENT_TYPE: &str = "application/vnd.kubernetes.protobuf";
 /// The content type of a watch: each event has its length before it, as four bytes, the most significant first.
 pub const WATCH_CONTENT_TYPE: &str = "application/vnd.kubernetes.protobuf;stream=watch";
 
+/// The end of every body: content encoding and type, which are empty.
+pub const ENVELOPE_END: [u8; 4] = [3 << 3 | 2, 0, 4 << 3 | 2, 0];
+
 /// The prefix of every body.
 const MAGIC: &[u8] = b"k8s\0";
 
@@ -69,6 +72,23 @@ pub fn decode(body: &[u8]) -> Result<Value, Error> {
 /// [`Error::UnknownKind`] and [`Error::Malformed`].
 pub fn encode(document: &Value) -> Result<Vec<u8>, Error> {
     encode::envelope(document)
+}
+
+/// Returns what stands before the items of a list in protobuf. `kind` is that of the items, and `items_bytes` their size
+/// together; the envelope has it before them.
+///
+/// # Errors
+/// [`Error::Malformed`] for `metadata` with a field of the wrong type.
+pub fn list_head(kind: &Kind, metadata: &Value, items_bytes: usize) -> Result<Vec<u8>, Error> {
+    encode::list_head(kind, metadata, items_bytes)
+}
+
+/// Appends an item of a list in protobuf. [`ENVELOPE_END`] ends the list.
+///
+/// # Errors
+/// As [`encode()`].
+pub fn append_item(kind: &Kind, document: &Value, out: &mut Vec<u8>) -> Result<(), Error> {
+    encode::append_item(kind, document, out)
 }
 
 /// Encodes one event of a watch, with its length. `document` is a resource, a bookmark or a `Status`.

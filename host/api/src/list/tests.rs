@@ -2,6 +2,7 @@ use std::time::Duration;
 
 use homeostat_store::memory::MemoryStore;
 use homeostat_store::{Key, Kind, Options, Precondition, Propagation, Write};
+use http_body_util::BodyExt;
 
 use super::*;
 use crate::Metrics;
@@ -19,8 +20,12 @@ async fn begin(store: &Arc<dyn Store>, query: Query) -> (PagedList, PageItems) {
 }
 
 fn encoder() -> ResourceEncoder {
+    encoder_of(ResponseFormat::Document)
+}
+
+fn encoder_of(format: ResponseFormat) -> ResourceEncoder {
     let kind = Kind::new("", "v1", "ConfigMap");
-    ResourceEncoder { format: ResponseFormat::Document, presentation: Presentation::Plain, kind, is_typed: false }
+    ResourceEncoder { format, presentation: Presentation::Plain, kind, is_typed: false }
 }
 
 /// A store with config maps of about a kilobyte.
@@ -42,14 +47,7 @@ async fn a_list_without_a_limit_is_streamed_from_one_snapshot() {
     let mut stream = ListStream::begin(encoder(), &list.metadata(), list, first);
     let mut text = stream.next().await.unwrap().unwrap().to_vec();
     // A change during the list is not in the list.
-    let last = Key::new(maps().kind, "", &format!("map-{:05}", 2 * ITEMS_MAX));
-    let write = Write::Delete {
-        key: last,
-        precondition: Precondition::default(),
-        propagation: Propagation::Background,
-        grace_seconds: None,
-    };
-    store.write(write).await.unwrap();
+    delete(&store, 2 * ITEMS_MAX).await;
     while let Some(chunk) = stream.next().await.unwrap() {
         assert!(chunk.len() < CHUNK_BYTES + 4096, "{} bytes", chunk.len());
         assert!(stream.items.len() <= ITEMS_MAX);
@@ -61,6 +59,67 @@ async fn a_list_without_a_limit_is_streamed_from_one_snapshot() {
         list["items"].as_array().unwrap().iter().map(|item| item["metadata"]["name"].as_str().unwrap()).collect();
     let expected: Vec<String> = (0..=2 * ITEMS_MAX).map(|at| format!("map-{at:05}")).collect();
     assert_eq!(names, expected);
+}
+
+/// Deletes one of the [config maps](store).
+async fn delete(store: &Arc<dyn Store>, at: usize) {
+    let write = Write::Delete {
+        key: Key::new(maps().kind, "", &format!("map-{at:05}")),
+        precondition: Precondition::default(),
+        propagation: Propagation::Background,
+        grace_seconds: None,
+    };
+    store.write(write).await.unwrap();
+}
+
+/// Returns the whole list in protobuf, made from one document.
+async fn whole_in_protobuf(store: &Arc<dyn Store>) -> Vec<u8> {
+    let page = store.list(&maps()).await.unwrap();
+    let items: Vec<&Value> = page.items.iter().map(|item| item.document()).collect();
+    let metadata = json!({ "resourceVersion": page.revision.to_string() });
+    let list = json!({ "apiVersion": "v1", "kind": "ConfigMapList", "metadata": metadata, "items": items });
+    homeostat_builtin::protobuf::encode(&list).unwrap()
+}
+
+#[tokio::test]
+async fn a_list_of_several_pages_in_protobuf_shows_one_snapshot_and_has_its_size() {
+    // The items of the first one are sent as a whole, and those of the second one are streamed.
+    for count in [ITEMS_MAX + 1, 2 * ITEMS_MAX + 100] {
+        let store = store(count).await;
+        let expected = whole_in_protobuf(&store).await;
+        let (list, first) = begin(&store, maps()).await;
+        // Changes before the second reading and during it are not in the list.
+        delete(&store, count - 1).await;
+        let response = send_protobuf(encoder_of(ResponseFormat::Protobuf), list, first).await.unwrap();
+        delete(&store, 0).await;
+        delete(&store, count - 2).await;
+        assert_eq!(response.headers()["content-type"], "application/vnd.kubernetes.protobuf");
+        let size =
+            response.headers().get("content-length").map(|size| size.to_str().unwrap().parse::<usize>().unwrap());
+        let is_streamed = expected.len() > BUFFERED_BYTES_MAX;
+        assert_eq!((is_streamed, size), (count > 2 * ITEMS_MAX, is_streamed.then_some(expected.len())));
+        assert!(response.into_body().collect().await.unwrap().to_bytes() == expected);
+    }
+}
+
+#[tokio::test]
+async fn a_list_in_protobuf_breaks_off_when_its_revision_is_compacted() {
+    let options = Options { history_max: 1, ..Options::default() };
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new(options));
+    let create = async |name: String| {
+        let data = json!({ "text": "x".repeat(4000) });
+        let document = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": name }, "data": data });
+        store.write(Write::Create { document }).await.unwrap();
+    };
+    for at in 0..=ITEMS_MAX {
+        create(format!("map-{at:05}")).await;
+    }
+    let (list, first) = begin(&store, maps()).await;
+    let response = send_protobuf(encoder_of(ResponseFormat::Protobuf), list, first).await.unwrap();
+    for at in 0..1000 {
+        create(format!("late-{at}")).await;
+    }
+    assert!(response.into_body().collect().await.is_err());
 }
 
 #[tokio::test]

@@ -1,11 +1,12 @@
 //! JSON to protobuf.
 
 use base64::Engine;
+use homeostat_store::Kind;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
-use super::wire::{put_bytes, put_double, put_number};
-use super::{Error, MAGIC, kind_of, malformed, message_of};
+use super::wire::{put_bytes, put_double, put_length, put_number};
+use super::{ENVELOPE_END, Error, MAGIC, kind_of, malformed, message_of};
 use crate::message::{FieldType, Message, SCHEMA, SchemaAlternative, find};
 
 /// Encodes a document or a list with its envelope.
@@ -13,27 +14,58 @@ pub(super) fn envelope(document: &Value) -> Result<Vec<u8>, Error> {
     let text = |name: &str| document.get(name).and_then(Value::as_str).unwrap_or_default();
     let (api_version, name) = (text("apiVersion"), text("kind"));
     let object = document.as_object().ok_or_else(|| malformed("a document is no object"))?;
-    let raw = match message_of(&kind_of(api_version, name)) {
+    let mut raw = Vec::new();
+    let mut out = match message_of(&kind_of(api_version, name)) {
         Ok(message) => {
-            let mut raw = Vec::new();
             fields(&message, object, &mut raw)?;
-            raw
+            envelope_head(api_version, name, raw.len())
         }
         Err(unknown) => {
-            let Some(items) = name.strip_suffix("List") else { return Err(unknown) };
-            list(&*message_of(&kind_of(api_version, items))?, object)?
+            let Some(item) = name.strip_suffix("List") else { return Err(unknown) };
+            let kind = kind_of(api_version, item);
+            for document in object.get("items").and_then(Value::as_array).into_iter().flatten() {
+                append_item(&kind, document, &mut raw)?;
+            }
+            list_head(&kind, object.get("metadata").unwrap_or(&Value::Null), raw.len())?
         }
     };
+    out.append(&mut raw);
+    out.extend(ENVELOPE_END);
+    Ok(out)
+}
+
+/// Returns what stands before a message of a size.
+fn envelope_head(api_version: &str, name: &str, bytes: usize) -> Vec<u8> {
     let mut type_meta = Vec::new();
     put_bytes(&mut type_meta, 1, api_version.as_bytes());
     put_bytes(&mut type_meta, 2, name.as_bytes());
     let mut out = MAGIC.to_vec();
     put_bytes(&mut out, 1, &type_meta);
-    put_bytes(&mut out, 2, &raw);
-    // Content encoding and type are always present.
-    put_bytes(&mut out, 3, &[]);
-    put_bytes(&mut out, 4, &[]);
+    put_length(&mut out, 2, bytes);
+    out
+}
+
+/// Returns what stands before the items of a list, which have so many bytes.
+pub(super) fn list_head(kind: &Kind, metadata: &Value, items_bytes: usize) -> Result<Vec<u8>, Error> {
+    let mut encoded = Vec::new();
+    if let Value::Object(object) = metadata {
+        let message = find("io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta");
+        fields(&*message.ok_or_else(|| malformed("the metadata of lists is not known"))?, object, &mut encoded)?;
+    }
+    let mut metadata = Vec::new();
+    put_bytes(&mut metadata, 1, &encoded);
+    let mut out = envelope_head(&kind.api_version(), &format!("{}List", kind.name), metadata.len() + items_bytes);
+    out.append(&mut metadata);
     Ok(out)
+}
+
+/// Appends an item of a list, without its kind.
+pub(super) fn append_item(kind: &Kind, document: &Value, out: &mut Vec<u8>) -> Result<(), Error> {
+    let object = document.as_object().ok_or_else(|| malformed("an item is no object"))?;
+    let mut encoded = Vec::new();
+    fields(&*message_of(kind)?, object, &mut encoded)?;
+    put_bytes(out, 2, &encoded);
+    Ok(())
 }
 
 /// Encodes an event of a watch, with its length.
@@ -46,24 +78,6 @@ pub(super) fn event(name: &str, document: &Value) -> Result<Vec<u8>, Error> {
     let length = u32::try_from(event.len()).map_err(|_| malformed("an event has more than 4 GiB"))?;
     let mut out = length.to_be_bytes().to_vec();
     out.append(&mut event);
-    Ok(out)
-}
-
-/// Encodes a list: its metadata, and its items without their kind.
-fn list(item: &Message, list: &Map<String, Value>) -> Result<Vec<u8>, Error> {
-    let mut out = Vec::new();
-    let mut metadata = Vec::new();
-    if let Some(Value::Object(object)) = list.get("metadata") {
-        let message = find("io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta");
-        fields(&*message.ok_or_else(|| malformed("the metadata of lists is not known"))?, object, &mut metadata)?;
-    }
-    put_bytes(&mut out, 1, &metadata);
-    for document in list.get("items").and_then(Value::as_array).into_iter().flatten() {
-        let object = document.as_object().ok_or_else(|| malformed("an item is no object"))?;
-        let mut encoded = Vec::new();
-        fields(item, object, &mut encoded)?;
-        put_bytes(&mut out, 2, &encoded);
-    }
     Ok(out)
 }
 

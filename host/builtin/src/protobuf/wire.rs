@@ -106,9 +106,14 @@ pub(super) fn put_double(out: &mut Vec<u8>, field: u32, number: f64) {
     out.extend(number.to_bits().to_le_bytes());
 }
 
+/// Appends what stands before so many bytes that are the value of a field.
+pub(super) fn put_length(out: &mut Vec<u8>, field: u32, bytes: usize) {
+    put_varint(out, u64::from(field) << 3 | 2);
+    put_varint(out, bytes as u64);
+}
+
 /// Appends a field with bytes as its value.
 pub(super) fn put_bytes(out: &mut Vec<u8>, field: u32, bytes: &[u8]) {
-    put_varint(out, u64::from(field) << 3 | 2);
-    put_varint(out, bytes.len() as u64);
+    put_length(out, field, bytes.len());
     out.extend(bytes);
 }
