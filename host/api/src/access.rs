@@ -11,7 +11,7 @@ use homeostat_store::is_path_character;
 use crate::authentication::{AuthenticatedCaller, Authentication};
 use crate::caller::{Access, Caller};
 use crate::client::Client;
-use crate::params::{self, Params};
+use crate::params::Params;
 use crate::path::{self, HEALTH, OPENID_CONFIGURATION, OPENID_KEYS, Route, Target};
 use crate::rbac::role_book::RoleBook;
 use crate::rbac::{Attributes, Subject};
@@ -110,7 +110,7 @@ const ISSUER_DISCOVERY: [&str; 2] = [OPENID_CONFIGURATION, OPENID_KEYS];
 fn may(caller: &Caller, roles: &RoleBook, method: &Method, uri: &Uri) -> Result<(), Failure> {
     let route = path::parse(uri.path());
     // The handler refuses a query that does not parse.
-    let params: Params = params::parse(uri).unwrap_or_default();
+    let params = Params::of(uri).unwrap_or_default();
     let attributes = attributes(method, uri, route.as_ref(), &params);
     if is_allowed(caller, roles, &attributes) {
         return Ok(());

@@ -1,5 +1,6 @@
 //! Parses the query of a request: selectors, pages, watches. Pure.
 
+use std::collections::HashSet;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -20,7 +21,7 @@ use crate::table::IncludeObjectPolicy;
 pub(crate) struct Params {
     pub(crate) label_selector: Option<String>,
     pub(crate) field_selector: Option<String>,
-    pub(crate) limit: Option<usize>,
+    pub(crate) limit: Option<i64>,
     #[serde(rename = "continue")]
     pub(crate) next: Option<String>,
     pub(crate) watch: BoolParam,
@@ -77,7 +78,20 @@ pub(crate) fn options_of(method: &Method) -> &'static str {
 const DELETE_OPTIONS: &str = "DeleteOptions";
 const LIST_OPTIONS: &str = "ListOptions";
 
+/// Longest name of a field manager, in bytes. Source: `FieldManagerMaxLength` of Kubernetes.
+const FIELD_MANAGER_BYTES_MAX: usize = 128;
+
 impl Params {
+    /// Parses the query of a request for resources. As for Kubernetes, of several parameters with one name the first one counts.
+    ///
+    /// # Errors
+    /// 400 if a parameter has a value of another type.
+    pub(crate) fn of(uri: &Uri) -> Result<Self, Failure> {
+        let mut names = HashSet::new();
+        let first = pairs(uri).filter(|pair| names.insert(pair.split('=').next()));
+        parse_pairs(uri, &first.collect::<Vec<_>>())
+    }
+
     pub(crate) fn is_watch(&self) -> bool {
         self.watch.is_on()
     }
@@ -93,9 +107,26 @@ impl Params {
     /// Returns whether the write is a dry run.
     pub(crate) fn is_dry_run(&self) -> Result<bool, Failure> {
         match self.dry_run.as_deref() {
-            None | Some("") => Ok(false),
+            None => Ok(false),
             Some("All") => Ok(true),
             Some(other) => Err(no_dry_run(self.options, other)),
+        }
+    }
+
+    /// Checks the name of the field manager.
+    pub(crate) fn check_field_manager(&self) -> Result<(), Failure> {
+        let manager = self.field_manager.as_deref().unwrap_or_default();
+        if manager.len() > FIELD_MANAGER_BYTES_MAX {
+            let detail = format!("may not be more than {FIELD_MANAGER_BYTES_MAX} bytes");
+            return Err(Failure::bad_option(self.options, Reason::TooLong, "fieldManager", &detail));
+        }
+        match manager.char_indices().find(|(_, character)| character.is_control()) {
+            Some((at, character)) => {
+                let number = u32::from(character);
+                let detail = format!("{manager:?}: invalid character U+{number:04X} (at position {at})");
+                Err(Failure::bad_option(self.options, Reason::Invalid, "fieldManager", &detail))
+            }
+            None => Ok(()),
         }
     }
 
@@ -222,7 +253,7 @@ impl Params {
     pub(crate) fn query(&self, kind: Kind, namespace: Option<&str>) -> Result<Query, Failure> {
         let selector = self.selector(namespace)?;
         let from = self.next.clone().filter(|next| !next.is_empty());
-        let limit = self.limit.filter(|limit| *limit > 0);
+        let limit = self.limit.and_then(|limit| usize::try_from(limit).ok()).filter(|limit| *limit > 0);
         let is_exact = match self.asked_match() {
             Some(asked) => asked == "Exact",
             None => limit.is_some() && from.is_none(),
@@ -368,10 +399,17 @@ impl DeleteOptions {
 /// As by Go, parameters with a malformed escape are left out.
 ///
 /// # Errors
-/// 400 if a parameter has a value of another type, or appears twice.
+/// 400 if a parameter has a value of another type, or appears twice where one is read.
 pub(crate) fn parse<P: DeserializeOwned>(uri: &Uri) -> Result<P, Failure> {
-    let query = uri.query().unwrap_or_default();
-    let sound: Vec<&str> = query.split('&').filter(|pair| is_escaped(pair)).collect();
+    parse_pairs(uri, &pairs(uri).collect::<Vec<_>>())
+}
+
+/// Returns the parameters without a malformed escape.
+fn pairs(uri: &Uri) -> impl Iterator<Item = &str> {
+    uri.query().unwrap_or_default().split('&').filter(|pair| is_escaped(pair))
+}
+
+fn parse_pairs<P: DeserializeOwned>(uri: &Uri, sound: &[&str]) -> Result<P, Failure> {
     let read = match Uri::builder().path_and_query(format!("/?{}", sound.join("&"))).build() {
         Ok(sound) => UriQuery::try_from_uri(&sound),
         Err(_) => UriQuery::try_from_uri(uri),

@@ -115,7 +115,9 @@ impl RequestContext<'_> {
         if !text.trim_start().starts_with('{') && text.lines().any(|line| line.starts_with('\t')) {
             return Err(Failure::bad_request("yaml: found character that cannot start any token"));
         }
-        serde_saphyr::from_str(text).map_err(|error| match error.without_snippet() {
+        // `0644` is a file mode.
+        let options = serde_saphyr::options! { legacy_octal_numbers: true };
+        serde_saphyr::from_str_with_options(text, options).map_err(|error| match error.without_snippet() {
             serde_saphyr::Error::DuplicateMappingKey { key: Some(key), location } => {
                 let line = location.line();
                 Failure::bad_request(format!("error decoding YAML: line {line}: key {key:?} already set in map"))
@@ -136,8 +138,8 @@ impl RequestContext<'_> {
             "application/strategic-merge-patch+json" => Ok(Change::Strategic(self.document()?)),
             "application/json-patch+json" => Ok(Change::Json(self.document()?)),
             other => Err(Failure::unsupported_media_type(format!(
-                "a patch of the type `{other}` is not supported here: use application/merge-patch+json, application/json-patch+json, \
-                 application/strategic-merge-patch+json or application/apply-patch+yaml"
+                "a patch of the type `{other}` is not supported here: use application/merge-patch+json, application/json-patch+json \
+                 or application/strategic-merge-patch+json"
             ))),
         }
     }
@@ -169,7 +171,7 @@ pub(crate) struct ResourceRequest<'r> {
 
 impl<'r> ResourceRequest<'r> {
     pub(crate) fn new(http: &'r RequestContext<'r>, info: &'r KindInfo) -> Result<Self, Failure> {
-        let params = Params { options: params::options_of(http.method), ..http.params()? };
+        let params = Params { options: params::options_of(http.method), ..Params::of(http.uri)? };
         params.check_seconds()?;
         Ok(Self { http, info, params })
     }
@@ -257,6 +259,7 @@ impl<'r> ResourceRequest<'r> {
         let program = agent.split(['/', ' ']).next().filter(|program| !program.is_empty()).unwrap_or("unknown");
         let manager = self.params.field_manager.as_deref().filter(|manager| !manager.is_empty()).unwrap_or(program);
         let manager = manager.chars().take(MANAGER_CHARS_MAX).collect();
+        self.params.check_field_manager()?;
         let (dry_run, unknown) = (self.params.is_dry_run()?, self.params.unknown()?);
         let subresource = self.http.target.subresource.and_then(Subresource::named);
         Ok(WriteOptions { manager, subresource, dry_run, unknown })

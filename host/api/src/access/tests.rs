@@ -139,7 +139,7 @@ fn a_request_has_the_verb_and_the_resource_that_roles_name() {
     let attributes_of = |method: Method, uri: &str| {
         let uri: Uri = uri.parse().unwrap();
         let route = path::parse(uri.path());
-        let params = params::parse(&uri).unwrap_or_default();
+        let params = Params::of(&uri).unwrap_or_default();
         let Attributes { verb, about } = attributes(&method, &uri, route.as_ref(), &params);
         format!("{verb} {about:?}")
     };

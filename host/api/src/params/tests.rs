@@ -144,7 +144,8 @@ fn an_invalid_resource_version_match_is_refused() {
 fn a_dry_run_is_all_or_an_error() {
     let params = |what: &str| Params { dry_run: Some(what.into()), ..Params::default() };
     assert!(params("All").is_dry_run().unwrap());
-    assert!(!params("").is_dry_run().unwrap());
+    assert!(!Params::default().is_dry_run().unwrap());
+    assert_eq!(params("").is_dry_run().unwrap_err().code(), 422);
     assert_eq!(params("Some").is_dry_run().unwrap_err().code(), 422);
     let deletion = |body: Value| DeleteOptions::read(Some(body), &Params::default()).unwrap();
     assert!(deletion(json!({ "dryRun": ["All"] })).is_dry_run().unwrap());

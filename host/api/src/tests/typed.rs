@@ -228,6 +228,17 @@ async fn yaml_within_braces_has_tabs_and_a_duplicate_key_has_its_line() {
 }
 
 #[tokio::test]
+async fn a_number_in_yaml_that_begins_with_zero_is_octal() {
+    let server = Server::with_built_in().await;
+    let path = "/api/v1/namespaces/default/pods/a?fieldManager=m";
+    let body = "apiVersion: v1\nkind: Pod\nspec:\n  containers: [{name: c, image: i}]\n  volumes:\n  - name: v\n    \
+                secret: {secretName: s, defaultMode: 0400}\n";
+    let response = server.send("PATCH", path, "application/apply-patch+yaml", body).await;
+    let applied = answer(response).await;
+    assert_eq!((applied.code, &applied.body["spec"]["volumes"][0]["secret"]["defaultMode"]), (201, &json!(0o400)));
+}
+
+#[tokio::test]
 async fn what_the_host_does_not_act_on_is_stored_with_a_warning() {
     let server = Server::with_built_in().await;
     let service = json!({
