@@ -20,3 +20,6 @@ mod structural;
 pub use kind::{BuiltInKind, definition_of, find, kinds};
 pub use rules::{ADMISSION_VARIABLES, SERVICE_RANGE, check_new_event, warnings};
 pub use structural::{published, published_type, schema};
+
+/// The rules of the cluster roles for the users of a namespace, as JSON: `admin`, `edit` and `view`, each with its list of rules.
+pub const USER_ROLES: &str = include_str!("../data/roles.json");

@@ -1,8 +1,8 @@
 // Command kinds writes the data of Kubernetes' built-in kinds, which host/builtin contains: names, schemas, protobuf
-// field numbers and constant defaults. It takes them from the pinned module k8s.io/kubernetes: its published OpenAPI
+// field numbers and constant defaults, and of the roles for users. It takes them from the pinned module k8s.io/kubernetes: its published OpenAPI
 // and discovery documents, its Go types, and its defaulting functions.
 //
-// Usage: go run ./kinds FOLDER, in tests/tools. FOLDER gets kinds.json and definitions.txt.
+// Usage: go run ./kinds FOLDER, in tests/tools. FOLDER gets kinds.json, definitions.txt and roles.json.
 package main
 
 import (
@@ -110,6 +110,7 @@ func main() {
 	}
 	probe.attach()
 	write(filepath.Join(os.Args[1], "kinds.json"), object{"kubernetes": filepath.Base(module), "kinds": kinds, "messages": names})
+	write(filepath.Join(os.Args[1], "roles.json"), readRoles())
 	lines := &bytes.Buffer{}
 	for _, name := range sortedKeys(table.made) {
 		fmt.Fprintf(lines, "%s\t%s\n", name, text(table.made[name]))

@@ -1,7 +1,9 @@
 //! The stored roles and bindings, by whom they are about.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::LazyLock;
 
+use homeostat_builtin::USER_ROLES;
 use serde_json::Value;
 
 use super::{Attributes, PolicyRule, RULES_MAX, Subject};
@@ -39,8 +41,8 @@ impl RoleBook {
         for role in documents.roles.iter().chain(&documents.cluster_roles) {
             book.roles.insert((namespace_of(role).to_owned(), name_of(role).to_owned()), rules_of(role));
         }
-        for (name, rules) in usual_roles() {
-            book.roles.entry((String::new(), name.to_owned())).or_insert(rules);
+        for (name, rules) in USUAL_ROLES.iter() {
+            book.roles.entry((String::new(), name.clone())).or_insert_with(|| rules.clone());
         }
         let mut given = 0;
         for binding in documents.bindings.iter().chain(&documents.cluster_bindings) {
@@ -112,49 +114,11 @@ pub(crate) fn rules_of(role: &Value) -> Vec<PolicyRule> {
 }
 
 /// The cluster roles that every cluster has for its users, unless they are stored here.
-fn usual_roles() -> [(&'static str, Vec<PolicyRule>); 4] {
-    let texts = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
-    let rule = |verbs: &[&str], groups: &[&str], resources: &[&str]| PolicyRule {
-        verbs: texts(verbs),
-        api_groups: texts(groups),
-        resources: texts(resources),
-        ..PolicyRule::default()
-    };
-    let read = ["get", "list", "watch"];
-    let all = ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"];
-    let core = [
-        "configmaps",
-        "endpoints",
-        "events",
-        "persistentvolumeclaims",
-        "pods",
-        "pods/status",
-        "pods/log",
-        "replicationcontrollers",
-        "replicationcontrollers/scale",
-        "serviceaccounts",
-        "services",
-        "services/status",
-        "namespaces",
-        "limitranges",
-        "resourcequotas",
-    ];
-    let groups = ["apps", "autoscaling", "batch", "networking.k8s.io", "policy", "discovery.k8s.io"];
-    let view = vec![rule(&read, &[""], &core), rule(&read, &groups, &["*"])];
-    let mut edit = view.clone();
-    edit.extend([
-        rule(&all, &[""], &core[..12]),
-        rule(&all, &[""], &["secrets"]),
-        rule(&all, &groups, &["*"]),
-        rule(&all, &["coordination.k8s.io"], &["leases"]),
-        rule(&["impersonate"], &[""], &["serviceaccounts"]),
-        rule(&["create"], &[""], &["serviceaccounts/token"]),
-    ]);
-    let mut admin = edit.clone();
-    admin.push(rule(&all, &["rbac.authorization.k8s.io"], &["roles", "rolebindings"]));
-    let everything = vec![PolicyRule::everywhere(&["*"])];
-    [("cluster-admin", everything), ("admin", admin), ("edit", edit), ("view", view)]
-}
+static USUAL_ROLES: LazyLock<BTreeMap<String, Vec<PolicyRule>>> = LazyLock::new(|| {
+    let mut roles: BTreeMap<String, Vec<PolicyRule>> = serde_json::from_str(USER_ROLES).expect("the data is JSON");
+    roles.insert("cluster-admin".to_owned(), vec![PolicyRule::everywhere(&["*"])]);
+    roles
+});
 
 impl<'r> Attributes<'r> {
     /// Returns the attributes of a review; `None` if it names none.

@@ -106,6 +106,18 @@ fn bindings_give_the_rights_of_a_role_to_users_and_groups() {
 }
 
 #[test]
+fn the_roles_of_every_cluster_have_the_rights_of_kubernetes() {
+    let (book, robot, viewer) = (book(), caller("system:serviceaccount:a:robot", &[]), caller("dave", &["viewers"]));
+    assert!(book.allows(&robot, &part("create", "pods", "eviction", None)));
+    assert!(!book.allows(&robot, &part("update", "pods", "status", None)));
+    assert!(!book.allows(&robot, &resource("create", "discovery.k8s.io", "endpointslices")));
+    assert!(book.allows(&viewer, &part("get", "persistentvolumeclaims", "status", None)));
+    assert!(book.allows(&viewer, &resource("list", "events.k8s.io", "events")));
+    assert!(book.allows(&viewer, &resource("get", "networking.k8s.io", "ingresses")));
+    assert!(!book.allows(&viewer, &resource("get", "networking.k8s.io", "ingressclasses")));
+}
+
+#[test]
 fn rights_that_a_caller_does_not_have_are_found() {
     let book = book();
     let allowed = |request: &Attributes<'_>| book.allows(&caller("alice", &[]), request);
