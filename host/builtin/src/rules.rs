@@ -52,6 +52,7 @@ struct Rules {
     set_status_defaults: fn(&mut Value, &Value),
     check_status: fn(&mut Report<'_>),
     first_status: fn(&Value) -> Value,
+    keeps_new_status: bool,
     status_metadata: &'static [&'static str],
     generation: Generation,
     grace_seconds: fn(&Value, Option<u32>) -> Option<u32>,
@@ -91,6 +92,10 @@ impl KindRules for Rules {
         (self.first_status)(resource)
     }
 
+    fn keeps_new_status(&self) -> bool {
+        self.keeps_new_status
+    }
+
     fn status_metadata(&self) -> &'static [&'static str] {
         self.status_metadata
     }
@@ -113,6 +118,7 @@ static NONE: Rules = Rules {
     set_status_defaults: |_, _| {},
     check_status: |_| {},
     first_status: empty,
+    keeps_new_status: false,
     status_metadata: &["annotations", "finalizers", "labels", "ownerReferences"],
     generation: Generation::Nothing,
     grace_seconds: |_, _| None,
@@ -180,9 +186,16 @@ static POD: Rules = Rules {
     grace_seconds: |pod, asked| Some(pods::grace_seconds(pod, asked)),
     set_status_defaults: statuses::pod_defaults,
     check_status: statuses::check_pod,
+    keeps_new_status: false,
 };
-static NODE: Rules =
-    Rules { set_defaults: nodes::node_defaults, check: nodes::check_node, check_status: statuses::check_node, ..NONE };
+static NODE: Rules = Rules {
+    set_defaults: nodes::node_defaults,
+    check: nodes::check_node,
+    check_status: statuses::check_node,
+    // A kubelet creates its own.
+    keeps_new_status: true,
+    ..NONE
+};
 static POD_TEMPLATE: Rules = Rules {
     set_defaults: |resource, _| pods::template_defaults(&mut resource["template"]),
     check: |report| pods::check_template(report, "/template", "template", None, &[]),

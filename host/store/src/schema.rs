@@ -260,6 +260,11 @@ impl Schema {
         Ok(Some(status))
     }
 
+    /// Returns whether a new resource has the status that its writer gives it. Others begin with their first status.
+    pub(crate) fn keeps_new_status(&self) -> bool {
+        self.rules.is_some_and(|Rules(rules, _)| rules.keeps_new_status())
+    }
+
     /// Returns whether the schema is that of a built-in kind, or of a part of one.
     pub(crate) fn is_typed(&self) -> bool {
         self.typed.is_some()

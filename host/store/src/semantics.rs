@@ -342,6 +342,7 @@ fn create(mut document: Value, writer: Writer<'_>, context: &WriteContext) -> Re
     if !metadata_text(&document, "resourceVersion").is_empty() {
         return Err(Error::invalid("metadata.resourceVersion", "must not be set on a resource that is to be created"));
     }
+    let status = fields(&mut document).remove("status").filter(|_| writer.schema.is_some_and(Schema::keeps_new_status));
     strip_host_owned(&mut document);
     // Some defaults of built-in kinds contain the uid, and some first statuses the time.
     set(metadata(&mut document), "uid", Some(json!(context.uid)));
@@ -351,6 +352,7 @@ fn create(mut document: Value, writer: Writer<'_>, context: &WriteContext) -> Re
         normalize_metadata(metadata(&mut document));
         // The first status and allocated fields are not the work of the client.
         let allocated = writer.schema.map_or_else(Vec::new, |schema| schema.allocated(&document));
+        set(fields(&mut document), "status", status);
         admit::admit(writer.schema, &mut document, None, None, context.validation)?;
         let status = fields(&mut document).remove("status");
         without(&mut document, &allocated, |document| ownership::create_owners(document, writer))?;

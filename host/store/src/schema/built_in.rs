@@ -37,6 +37,11 @@ pub trait KindRules: Send + Sync {
     /// Returns the status of a new resource, without the constant defaults.
     fn first_status(&self, resource: &Value) -> Value;
 
+    /// Returns whether a new resource has the status that its writer gives it.
+    fn keeps_new_status(&self) -> bool {
+        false
+    }
+
     /// Returns the fields of `metadata` that a write of the status changes too.
     fn status_metadata(&self) -> &'static [&'static str] {
         &[]

@@ -12,7 +12,8 @@ use crate::{Error, Kind, Result, Subresource, validate};
 /// Prunes, defaults and, unless that is deferred, validates a part of a document, which is an object: its status, or all but its
 /// status. Without a schema the document stays unchanged. The rules in CEL see the whole document.
 ///
-/// `metadata` and the other part stay unchanged, except that a new resource of a built-in kind gets its first status.
+/// `metadata` and the other part stay unchanged, except that a new resource of a built-in kind gets its first status. A status
+/// that a new resource may have is admitted with it.
 /// `old` is the document before the write, `None` for one that is created.
 ///
 /// # Errors
@@ -33,8 +34,13 @@ pub(super) fn admit(
             // This write cannot set a status, so a required status does not apply.
             violations.retain(|violation| !(violation.path == "status" && violation.reason == Reason::Required));
             let by_default = fields(document).remove("status");
-            let first = if old.is_none() { schema.first_status(document)?.or(by_default) } else { None };
-            (violations, status.or(first))
+            if old.is_some() {
+                (violations, status)
+            } else {
+                let (found, written) = admit_status(schema, status)?;
+                violations.extend(found);
+                (violations, written.or(schema.first_status(document)?).or(by_default))
+            }
         }
     };
     set(fields(document), "status", status);
