@@ -6,6 +6,7 @@
 //!
 //! Source: the namespace controller of Kubernetes.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,6 +20,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::NamespacePolicy;
+use crate::clock::now;
 use crate::context::Context;
 use crate::error::found;
 use crate::initial_resources::create_missing;
@@ -109,11 +111,15 @@ impl NamespaceReconciler {
         // The content stays until the pods that use it are gone.
         let (pods, others): (Vec<_>, Vec<_>) = kinds.into_iter().partition(|info| info.kind == pods());
         for kinds in [pods, others] {
-            let mut left = 0;
+            let mut left = RemainingContent::default();
             for info in kinds {
-                left += self.delete_content(&info.kind, name).await?;
+                let count = self.delete_content(&info.kind, name, &mut left.finalizers).await?;
+                if count > 0 {
+                    left.counts.push(format!("{}.{} has {count} resource instances", info.plural, info.kind.group));
+                }
             }
-            if left > 0 {
+            if !left.counts.is_empty() {
+                self.report(&namespace, left).await?;
                 return Ok(Next::After(PAUSE));
             }
         }
@@ -129,15 +135,35 @@ impl NamespaceReconciler {
         }
     }
 
-    /// Deletes the resources of a kind in a namespace. Returns how many were there: a later look finds what was created
-    /// meanwhile, and what waits for finalizers.
-    async fn delete_content(&self, kind: &Kind, namespace: &str) -> homeostat_store::Result<usize> {
+    /// Tells in the status of a namespace what it waits for.
+    async fn report(&self, namespace: &Resource, left: RemainingContent) -> homeostat_store::Result<()> {
+        let before = namespace.status()["conditions"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let conditions = left.conditions(before);
+        if conditions == before {
+            return Ok(());
+        }
+        let change = Change::Merge(json!({ "status": { "conditions": conditions } }));
+        let key = namespace.key().clone();
+        found(self.context.store.write(Write::PatchStatus { key, change }).await).map(drop)
+    }
+
+    /// Deletes the resources of a kind in a namespace, and counts the finalizers of those that stay. Returns how many stay: a
+    /// later look finds what was created meanwhile, and what waits for finalizers.
+    async fn delete_content(
+        &self,
+        kind: &Kind,
+        namespace: &str,
+        finalizers: &mut BTreeMap<String, usize>,
+    ) -> homeostat_store::Result<usize> {
         let store = &*self.context.store;
         let selector = Selector { namespace: Some(namespace.to_owned()), ..Selector::default() };
         let mut pages = ResourcePages::new(store, Query { selector, ..Query::all(kind.clone()) });
         let mut left = 0;
         while let Some(page) = pages.next_page().await? {
             left += page.len();
+            for finalizer in page.iter().flat_map(|resource| resource.finalizers()) {
+                *finalizers.entry(finalizer.to_owned()).or_default() += 1;
+            }
             for resource in page.iter().filter(|resource| !resource.is_deleting()) {
                 let precondition = Precondition { uid: Some(resource.uid().to_owned()), revision: None };
                 let (key, propagation) = (resource.key().clone(), Propagation::Background);
@@ -150,6 +176,47 @@ impl NamespaceReconciler {
             }
         }
         Ok(left)
+    }
+}
+
+/// What a namespace waits for.
+#[derive(Default)]
+struct RemainingContent {
+    /// The kinds of the resources, each with their number, in words.
+    counts: Vec<String>,
+    /// The number of resources with each finalizer.
+    finalizers: BTreeMap<String, usize>,
+}
+
+impl RemainingContent {
+    /// Returns the conditions that tell it, in the words of Kubernetes. A condition that was true `before` keeps its time.
+    ///
+    /// Source: `pkg/controller/namespace/deletion/status_condition_utils.go` of Kubernetes.
+    fn conditions(mut self, before: &[Value]) -> Vec<Value> {
+        self.counts.sort_unstable();
+        let finalizers: Vec<String> =
+            self.finalizers.iter().map(|(name, count)| format!("{name} in {count} resource instances")).collect();
+        let counts = format!("Some resources are remaining: {}", self.counts.join(", "));
+        let held = format!("Some content in the namespace has finalizers remaining: {}", finalizers.join(", "));
+        let has_finalizers = !finalizers.is_empty();
+        let (reason, held) = match has_finalizers {
+            true => ("SomeFinalizersRemain", held.as_str()),
+            false => ("ContentHasNoFinalizers", "All content-preserving finalizers finished"),
+        };
+        let facts = [
+            ("NamespaceContentRemaining", true, "SomeResourcesRemain", counts.as_str()),
+            ("NamespaceFinalizersRemaining", has_finalizers, reason, held),
+        ];
+        facts
+            .map(|(name, is_true, reason, message)| {
+                let status = if is_true { "True" } else { "False" };
+                let same = before.iter().find(|known| known["type"] == name && known["status"] == status);
+                let since = same.map_or_else(|| json!(now()), |known| known["lastTransitionTime"].clone());
+                json!({
+                    "type": name, "status": status, "reason": reason, "message": message, "lastTransitionTime": since,
+                })
+            })
+            .into()
     }
 }
 

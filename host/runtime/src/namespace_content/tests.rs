@@ -5,7 +5,7 @@ use std::time::Duration;
 use homeostat_component::Engine;
 use homeostat_fixtures::memory_store;
 use homeostat_store::{Change, Precondition, Propagation, Request, Subresource, Write};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::namespaces::key;
 use crate::{BuiltInGroups, Error, Host, NamespacePolicy, Options};
@@ -65,6 +65,20 @@ async fn a_deleted_namespace_waits_for_its_content() {
     tokio::time::timeout(Duration::from_secs(60), terminating).await.expect("the phase changes");
     let refused = host.write(config_map("a", &[]).into()).await.expect_err("the namespace is being deleted");
     assert!(matches!(refused, Error::TerminatingNamespace(_)), "{refused}");
+    let told = async {
+        loop {
+            let namespace = host.store().get(&key("a")).await.expect("it is held");
+            let conditions = namespace.status()["conditions"].as_array().cloned().unwrap_or_default();
+            let words: Vec<Value> = conditions.iter().map(|condition| condition["message"].clone()).collect();
+            if !words.is_empty() {
+                return words;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    let told = tokio::time::timeout(Duration::from_secs(60), told).await.expect("the status tells what is left");
+    let held_by = "Some content in the namespace has finalizers remaining: demo.dev/held in 1 resource instances";
+    assert_eq!(told, ["Some resources are remaining: configmaps. has 1 resource instances", held_by]);
     let change = Change::Merge(json!({ "metadata": { "finalizers": null } }));
     let release = Write::Patch { key: held.resource.key().clone(), change, precondition: Precondition::default() };
     host.write(release.into()).await.expect("finalizers can be removed");
