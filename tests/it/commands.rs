@@ -11,9 +11,6 @@ use tempfile::TempDir;
 
 use crate::comparison::difference;
 
-/// Lines of a hundred that may differ. Each of them is named in `docs/kubernetes.md`.
-const DIFFERENCES_MAX: usize = 1;
-
 /// The parts that differ between two servers that do the same, each with its replacement.
 const MASKS: [(&str, &str); 14] = [
     ("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "UID"),
@@ -124,10 +121,9 @@ fn kubectl_commands_end_as_with_a_real_server_and_say_the_same() {
     let there = Side::new(&cluster.kubeconfig("admin"));
     let here = Side::new(&host.kubeconfig(scratch.path()));
     let masks = &MASKS.map(|(mask, word)| (Regex::new(mask).unwrap(), word));
-    let named = std::fs::read_to_string(repository().join("docs/kubernetes.md")).unwrap();
     let table = std::fs::read_to_string(folder().join("commands.txt")).unwrap();
     let lines: Vec<&str> = table.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).collect();
-    let (mut different, mut unnamed) = (0, String::new());
+    let mut different = String::new();
     for line in &lines {
         let [mut theirs, ours] = std::thread::scope(|scope| {
             let both = [&there, &here].map(|side| scope.spawn(move || side.run(line, masks)));
@@ -142,12 +138,9 @@ fn kubectl_commands_end_as_with_a_real_server_and_say_the_same() {
         if theirs == ours {
             continue;
         }
-        different += 1;
-        if !named.contains(&format!("`{line}`")) {
-            let (output, errors) = (difference(&theirs.stdout, &ours.stdout), difference(&theirs.stderr, &ours.stderr));
-            unnamed += &format!("{line}\n  {:?} {:?}\n{output}{errors}", theirs.code, ours.code);
-        }
+        let (output, errors) = (difference(&theirs.stdout, &ours.stdout), difference(&theirs.stderr, &ours.stderr));
+        different += &format!("{line}\n  {:?} {:?}\n{output}{errors}", theirs.code, ours.code);
     }
-    assert!(unnamed.is_empty(), "not named:\n{unnamed}\n{}", host.stderr());
-    assert!(lines.len() >= 200 && different * 100 <= lines.len() * DIFFERENCES_MAX, "{different} of {}", lines.len());
+    assert!(different.is_empty(), "{different}\n{}", host.stderr());
+    assert!(lines.len() >= 200, "{}", lines.len());
 }

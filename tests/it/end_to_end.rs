@@ -1,5 +1,6 @@
 //! Kubernetes' own end-to-end tests against a host, with kube-controller-manager, kube-scheduler and a guest as the node of
-//! its pods: those of the API, of built-in kinds, of controllers and of the scheduler that need no containers.
+//! its pods: those of the API, of built-in kinds, of controllers and of the scheduler that need no containers. The controllers and
+//! the scheduler do not elect a leader, and nodes never count as silent.
 
 use std::process::{Command, Output};
 

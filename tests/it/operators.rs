@@ -1,6 +1,6 @@
 //! Published software, with its default settings, against a host without a cluster: helm, an operator built on
-//! controller-runtime, the controller of volume snapshots, kube-scheduler, and kube-controller-manager with a guest as its
-//! node.
+//! controller-runtime, the controller of volume snapshots, kube-scheduler, and some controllers of kube-controller-manager with
+//! a guest as the node.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
@@ -129,7 +129,7 @@ fn helm_installs_upgrades_rolls_back_and_uninstalls_a_chart() {
     let namespace = ["-n", "shop"];
     place.run(&helm, &[&["install", "web", "chart", "--create-namespace"], &namespace[..]].concat());
     let address = ["get", "service", "web-chart", "-n", "shop", "-o", "jsonpath={.spec.clusterIP}"];
-    assert!(place.kubectl(&address).starts_with("10."), "helm --wait waits for an address");
+    assert!(place.kubectl(&address).starts_with("10."), "a service has an address");
     let replicas = ["get", "deployment", "web-chart", "-n", "shop", "-o", "jsonpath={.spec.replicas}"];
     assert_eq!(place.kubectl(&replicas), "1");
     place.run(&helm, &[&["upgrade", "web", "chart", "--set", "replicaCount=3"], &namespace[..]].concat());

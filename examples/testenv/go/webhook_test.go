@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -48,39 +48,32 @@ func (sizes) ValidateDelete(context.Context, *corev1.ConfigMap) (admission.Warni
 	return nil, nil
 }
 
-// client returns the settings that controller-gen writes: a service, which envtest replaces by the address of the test.
-func client(path string) admissionv1.WebhookClientConfig {
-	return admissionv1.WebhookClientConfig{
-		Service: &admissionv1.ServiceReference{Namespace: "system", Name: "webhook-service", Path: &path},
-	}
-}
-
-func webhooks() envtest.WebhookInstallOptions {
-	all := []admissionv1.RuleWithOperations{{
-		Operations: []admissionv1.OperationType{admissionv1.Create, admissionv1.Update},
-		Rule: admissionv1.Rule{
-			APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"configmaps"},
-		},
-	}}
-	none, fail := admissionv1.SideEffectClassNone, admissionv1.Fail
-	versions := []string{"v1"}
-	return envtest.WebhookInstallOptions{
-		MutatingWebhooks: []*admissionv1.MutatingWebhookConfiguration{{
-			ObjectMeta: metav1.ObjectMeta{Name: "mutating-webhook-configuration"},
-			Webhooks: []admissionv1.MutatingWebhook{{
-				Name: "mconfigmap.kb.io", ClientConfig: client("/mutate--v1-configmap"), Rules: all,
-				FailurePolicy: &fail, SideEffects: &none, AdmissionReviewVersions: versions,
-			}},
-		}},
-		ValidatingWebhooks: []*admissionv1.ValidatingWebhookConfiguration{{
-			ObjectMeta: metav1.ObjectMeta{Name: "validating-webhook-configuration"},
-			Webhooks: []admissionv1.ValidatingWebhook{{
-				Name: "vconfigmap.kb.io", ClientConfig: client("/validate--v1-configmap"), Rules: all,
-				FailurePolicy: &fail, SideEffects: &none, AdmissionReviewVersions: versions,
-			}},
-		}},
-	}
-}
+// What controller-gen writes to config/webhook: a service, which envtest replaces by the address of the test.
+const webhooks = `---
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingWebhookConfiguration
+metadata:
+  name: mutating-webhook-configuration
+webhooks:
+- admissionReviewVersions: [v1]
+  clientConfig: {service: {name: webhook-service, namespace: system, path: /mutate--v1-configmap}}
+  failurePolicy: Fail
+  name: mconfigmap.kb.io
+  rules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE, UPDATE], resources: [configmaps]}]
+  sideEffects: None
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata:
+  name: validating-webhook-configuration
+webhooks:
+- admissionReviewVersions: [v1]
+  clientConfig: {service: {name: webhook-service, namespace: system, path: /validate--v1-configmap}}
+  failurePolicy: Fail
+  name: vconfigmap.kb.io
+  rules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE, UPDATE], resources: [configmaps]}]
+  sideEffects: None
+`
 
 func TestWebhooksOfKubebuilderAct(t *testing.T) {
 	environment := Environment{Binary: os.Getenv("HOMEOSTAT")}
@@ -89,7 +82,11 @@ func TestWebhooksOfKubebuilderAct(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer environment.Stop()
-	options := webhooks()
+	folder := t.TempDir()
+	if err := os.WriteFile(filepath.Join(folder, "manifests.yaml"), []byte(webhooks), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	options := envtest.WebhookInstallOptions{Paths: []string{folder}}
 	if err := options.Install(config); err != nil {
 		t.Fatal(err)
 	}

@@ -125,6 +125,15 @@ pub fn elector() -> PathBuf {
     BUILT.get_or_init(|| go_build(KUBERNETES, "homeostat.dev/tests/tools/elector", "elector", "-s -w")).clone()
 }
 
+/// Returns a program that writes the data of built-in kinds (`tests/tools/kinds`). It runs in `tests/tools`.
+///
+/// # Panics
+/// When it cannot be built: it needs Go 1.26 or newer.
+pub fn kinds_writer() -> PathBuf {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| go_build(KUBERNETES, "homeostat.dev/tests/tools/kinds", "kinds", "-s -w")).clone()
+}
+
 /// Returns a program that encodes and decodes resources with client-go's types (`tests/tools/documents`).
 ///
 /// # Panics

@@ -8,7 +8,7 @@ use homeostat_fixtures::memory_store;
 use homeostat_store::{Query, Resource, Revision, Store, Write};
 use serde_json::{Value, json};
 
-use super::events;
+use super::{OF_ALL_MAX, OF_CONTROLLER_MAX, events};
 use crate::events::{EventSource, NewEvent};
 use crate::{BuiltInGroups, Host, Options};
 
@@ -26,13 +26,17 @@ async fn host_over(store: Arc<dyn Store>, events_max: usize, event_ttl: Duration
 
 /// Records one occurrence of an event.
 fn occur(host: &Host) {
+    occur_of(host, "web", "its grants do not cover it");
+}
+
+fn occur_of(host: &Host, controller: &str, message: &str) {
     let event = NewEvent {
-        controller: &"web".into(),
+        controller: &controller.into(),
         source: EventSource::Host,
         key: None,
         severity: Severity::Warning,
         reason: "Refused",
-        message: "its grants do not cover it",
+        message,
     };
     host.events().record(crate::clock::now(), event);
 }
@@ -76,6 +80,24 @@ async fn events_of_the_host_become_resources_and_repeated_ones_are_counted() {
     occur(&host);
     let found = until(&host, |found| found.iter().any(|event| event["count"] == 4)).await;
     assert_eq!(found.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_flood_of_events_is_written_up_to_a_rate_of_each_controller_and_of_all() {
+    for (controllers, written) in [(1, OF_CONTROLLER_MAX), (2, 2 * OF_CONTROLLER_MAX), (10, OF_ALL_MAX)] {
+        let host = host(10_000).await;
+        for controller in 0..controllers {
+            for number in 0..2 * OF_CONTROLLER_MAX {
+                occur_of(&host, &format!("flood-{controller}"), &format!("number {number}"));
+            }
+        }
+        until(&host, |found| !found.is_empty()).await;
+        // The next events are written once the former ones are.
+        occur(&host);
+        let is_later = |event: &Value| event["message"] == "its grants do not cover it";
+        let found = until(&host, |found| found.iter().any(is_later)).await;
+        assert_eq!(found.len(), written + 1, "{controllers} controllers");
+    }
 }
 
 #[test]
