@@ -78,6 +78,10 @@ pub(crate) fn fill_in(
     if !info.namespaced {
         metadata.remove("namespace");
     }
+    // As for Kubernetes, it is none.
+    if metadata.get("resourceVersion").is_some_and(|revision| revision == "0") {
+        metadata.remove("resourceVersion");
+    }
     let revision = metadata.get("resourceVersion").and_then(Value::as_str).unwrap_or_default();
     if *request.http.method == Method::POST && !revision.is_empty() {
         return Err(Failure::unexplained("resourceVersion should not be set on objects to be created"));

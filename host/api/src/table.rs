@@ -159,6 +159,7 @@ impl Table {
         match moment.as_str().and_then(|text| text.parse::<Timestamp>().ok()) {
             Some(moment) => age::short((self.now)().as_second() - moment.as_second()).into(),
             None if self.is_built_in => "<unknown>".into(),
+            None if moment.is_string() => "<invalid>".into(),
             None => Value::Null,
         }
     }

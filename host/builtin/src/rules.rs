@@ -191,6 +191,7 @@ static POD: Rules = Rules {
 static NODE: Rules = Rules {
     set_defaults: nodes::node_defaults,
     check: nodes::check_node,
+    set_status_defaults: |node, _| nodes::status_defaults(node),
     check_status: statuses::check_node,
     // A kubelet creates its own.
     keeps_new_status: true,

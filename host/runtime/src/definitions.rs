@@ -21,7 +21,7 @@ use std::time::Duration;
 use futures_util::{StreamExt, stream};
 use homeostat_store::schema::{Reason, Violation};
 use homeostat_store::{Change, EventType, Key, Kind, Precondition, Request, Resource, Store, Write, WriteResponse};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::error::found;
 use crate::listing::for_each_listed;
@@ -48,7 +48,10 @@ const WRITES_MAX: usize = 64;
 ///
 /// A concurrent change of the same definition may make the stored document differ from the validated one.
 /// Then it is stored, and its error is returned.
-pub(crate) async fn write(store: &dyn Store, kinds: &Kinds, request: Request) -> Result<WriteResponse, Error> {
+pub(crate) async fn write(store: &dyn Store, kinds: &Kinds, mut request: Request) -> Result<WriteResponse, Error> {
+    if let Write::Create { document } | Write::Update { document, .. } = &mut request.write {
+        set_defaults(document);
+    }
     let planned = store.submit(Request { dry_run: true, ..request.clone() }).await?;
     if planned.change != Some(EventType::Deleted) {
         check_scope(store, &planned.resource).await?;
@@ -71,6 +74,26 @@ pub(crate) async fn write(store: &dyn Store, kinds: &Kinds, request: Request) ->
         }
     }
     Ok(written)
+}
+
+/// Sets the defaults of a whole definition. Its writer owns them, as in Kubernetes.
+///
+/// Source: `pkg/apis/apiextensions/v1/defaults.go` of `k8s.io/apiextensions-apiserver`.
+fn set_defaults(definition: &mut Value) {
+    let Some(spec) = definition.get_mut("spec").and_then(Value::as_object_mut) else { return };
+    let set = |fields: &mut Map<String, Value>, name: &str, value: Value| {
+        let is_absent = fields.get(name).is_none_or(|given| given.is_null() || given == "");
+        if is_absent {
+            fields.insert(name.to_owned(), value);
+        }
+    };
+    if let Some(names) = spec.get_mut("names").and_then(Value::as_object_mut)
+        && let Some(kind) = names.get("kind").and_then(Value::as_str).map(str::to_owned).filter(|kind| !kind.is_empty())
+    {
+        set(names, "singular", kind.to_lowercase().into());
+        set(names, "listKind", format!("{kind}List").into());
+    }
+    set(spec, "conversion", json!({ "strategy": "None" }));
 }
 
 /// Refuses another scope than that of the stored definition.

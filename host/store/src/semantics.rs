@@ -342,7 +342,8 @@ fn create(mut document: Value, writer: Writer<'_>, context: &WriteContext) -> Re
     if !metadata_text(&document, "resourceVersion").is_empty() {
         return Err(Error::invalid("metadata.resourceVersion", "must not be set on a resource that is to be created"));
     }
-    let status = fields(&mut document).remove("status").filter(|_| writer.schema.is_some_and(Schema::keeps_new_status));
+    let is_kept = writer.schema.is_some_and(Schema::keeps_new_status);
+    let status = fields(&mut document).remove("status").filter(|status| is_kept && !status.is_null());
     strip_host_owned(&mut document);
     // Some defaults of built-in kinds contain the uid, and some first statuses the time.
     set(metadata(&mut document), "uid", Some(json!(context.uid)));

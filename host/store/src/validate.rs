@@ -9,9 +9,11 @@ use homeostat_cel::names::{
     DNS_1035_LABEL, DNS_1123_LABEL, DNS_1123_SUBDOMAIN, IP_ADDRESS, LABEL_VALUE, NameForm, PATH_SEGMENT,
     qualified_faults,
 };
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
-use crate::{DOCUMENT_BYTES_MAX, DOCUMENT_DEPTH_MAX, Error, Key, Kind, Result, Target};
+use crate::{
+    DOCUMENT_BYTES_MAX, DOCUMENT_DEPTH_MAX, Error, FINALIZER_FOREGROUND, FINALIZER_ORPHAN, Key, Kind, Result, Target,
+};
 
 const LABEL_BYTES_MAX: usize = DNS_1123_LABEL.length_max;
 /// Names and values of all annotations together. Source: Kubernetes.
@@ -268,11 +270,17 @@ fn annotations(metadata: &Map<String, Value>) -> Result<()> {
 }
 
 fn finalizers(metadata: &Map<String, Value>) -> Result<()> {
-    for (at, finalizer) in list(metadata, "finalizers", FINALIZERS_MAX)?.iter().enumerate() {
+    let finalizers = list(metadata, "finalizers", FINALIZERS_MAX)?;
+    for (at, finalizer) in finalizers.iter().enumerate() {
         let path = format!("metadata.finalizers[{at}]");
         let name = finalizer.as_str().ok_or_else(|| Error::invalid(&path, "must be a string"))?;
         // Kubernetes names the list.
         label_name("metadata.finalizers", name)?;
+    }
+    if [FINALIZER_FOREGROUND, FINALIZER_ORPHAN].iter().all(|name| finalizers.iter().any(|given| given == name)) {
+        let names = Value::from(finalizers);
+        let words = format!("finalizer {FINALIZER_ORPHAN} and {FINALIZER_FOREGROUND} cannot be both set");
+        return Err(Error::invalid("metadata.finalizers", format!("Invalid value: {names}: {words}")));
     }
     Ok(())
 }
@@ -299,6 +307,10 @@ fn owners(metadata: &Map<String, Value>) -> Result<()> {
                 other => other,
             },
         )?;
+        if (owner["apiVersion"].as_str(), owner["kind"].as_str()) == (Some("v1"), Some("Event")) {
+            let words = format!("Invalid value: {}: /v1, Kind=Event is disallowed from being an owner", json!(owner));
+            return Err(Error::invalid(path.trim_end_matches('.'), words));
+        }
         for flag in ["controller", "blockOwnerDeletion"] {
             match owner.get(flag) {
                 None | Some(Value::Null | Value::Bool(_)) => {}

@@ -87,7 +87,13 @@ fn operation(mut operation: Value) -> Value {
 fn definition_of(schema: Value) -> Value {
     const KINDS: &str = "x-kubernetes-group-version-kind";
     if schema["x-kubernetes-preserve-unknown-fields"] != true {
-        return schema_of(schema);
+        // A quantity, or a number or text: v2 has no words for several types.
+        let has_several_types = schema.get("type").is_none() && schema.get("oneOf").is_some();
+        let mut definition = schema_of(schema);
+        if has_several_types {
+            definition["type"] = "string".into();
+        }
+        return definition;
     }
     let mut definition = json!({ "type": "object" });
     if let Some(kinds) = schema.get(KINDS) {

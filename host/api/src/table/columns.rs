@@ -3,10 +3,10 @@
 use std::borrow::Cow;
 
 use homeostat_runtime::{KindInfo, manifest};
-use homeostat_store::definition;
+use homeostat_store::definition::{self, ColumnType};
 use serde_json::Value;
 
-use super::cells::{condition, joined, labels, or_none, plain, text};
+use super::cells::{condition, labels, or_none, text};
 use super::{Cell, TableColumn, built_in, host_kinds};
 
 /// Returns the columns of a kind: those of its definition, else those of a well-known kind, else the general ones.
@@ -26,14 +26,12 @@ pub(super) fn of(info: &KindInfo) -> Vec<TableColumn> {
     std::iter::once(name).chain(columns).collect()
 }
 
-/// Returns a column of a definition. If its path finds several values, the cell has all of them, separated by
-/// commas.
+/// Returns a column of a definition. If its path finds several values, the cell has the first one.
 fn defined(stated: &definition::PrinterColumn) -> TableColumn {
-    let path = stated.path.clone();
-    let cell: Cell = Box::new(move |document| match path.evaluate(document)[..] {
-        [] => Cow::Owned(Value::Null),
-        [value] => Cow::Borrowed(value),
-        ref several => Cow::Owned(joined(several.iter().map(|value| plain(value))).into()),
+    let (path, column_type) = (stated.path.clone(), stated.column_type);
+    let cell: Cell = Box::new(move |document| match path.evaluate(document).first() {
+        Some(value) => shown(value, column_type),
+        None => Cow::Owned(Value::Null),
     });
     let kind = stated.column_type.name();
     TableColumn {
@@ -45,6 +43,25 @@ fn defined(stated: &definition::PrinterColumn) -> TableColumn {
         cell,
         is_age: kind == "date",
     }
+}
+
+/// Returns the cell of a value in a column of a definition. In a column of texts each value is a text; in others, a value of
+/// another type is absent.
+///
+/// Source: `pkg/registry/customresource/tableconvertor` of `k8s.io/apiextensions-apiserver`.
+fn shown(value: &Value, column_type: ColumnType) -> Cow<'_, Value> {
+    Cow::Owned(match (column_type, value) {
+        (ColumnType::String | ColumnType::Date, Value::String(_))
+        | (ColumnType::Number, Value::Number(_))
+        | (ColumnType::Boolean, Value::Bool(_)) => return Cow::Borrowed(value),
+        (ColumnType::String, Value::Null) => "<no value>".into(),
+        (ColumnType::String, other) => other.to_string().into(),
+        (ColumnType::Integer, Value::Number(number)) => {
+            let whole = number.as_i64().or_else(|| number.as_f64().map(|number| number as i64));
+            whole.map_or(Value::Null, Value::from)
+        }
+        _ => Value::Null,
+    })
 }
 
 /// Returns the columns of every other kind.

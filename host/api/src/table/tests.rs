@@ -223,11 +223,12 @@ fn other_kinds_show_their_readiness_unless_their_schema_has_no_conditions() {
 }
 
 #[test]
-fn an_invalid_time_has_no_age() {
+fn a_time_has_its_age_or_the_word_of_kubernetes() {
     let table = table("apps", "Deployment", None);
     assert_eq!(table.age(&json!("2027-01-01T00:00:00Z")), "0s");
     assert_eq!(table.age(&json!("2023-12-01T00:00:00Z")), "2y33d");
-    assert_eq!(table.age(&json!("yesterday")), Value::Null);
+    assert_eq!(table.age(&json!("yesterday")), "<invalid>");
+    assert_eq!(table.age(&Value::Null), Value::Null);
 }
 
 #[test]
@@ -238,14 +239,14 @@ fn a_cell_borrows_the_field_that_its_column_names() {
         "spec": {
             "group": "example.com", "scope": "Cluster", "names": { "kind": "Site", "plural": "sites" },
             "versions": [{ "name": "v1", "served": true, "storage": true, "additionalPrinterColumns": [
-                { "name": "All", "type": "string", "jsonPath": ".spec" },
+                { "name": "All", "type": "string", "jsonPath": ".spec.text" },
             ] }],
         },
     });
     let table = Table::of(&KindInfo::from_definition(&definition).unwrap(), IncludeObjectPolicy::Object);
     let document = json!({ "metadata": { "name": "one" }, "spec": { "text": "x".repeat(1000) } });
     let row = table.row(&document);
-    assert!(matches!(&row.cells[1], Cow::Borrowed(cell) if std::ptr::eq(*cell, &document["spec"])));
+    assert!(matches!(&row.cells[1], Cow::Borrowed(cell) if std::ptr::eq(*cell, &document["spec"]["text"])));
     assert!(matches!(&row.object, Some(RowObject::Whole(whole)) if std::ptr::eq(*whole, &document)));
 }
 

@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::report::{Report, items, text};
-pub(super) use resources::check_amounts;
+pub(super) use resources::{check_amounts, check_quantity};
 
 /// Fields that an ephemeral container cannot have.
 const FORBIDDEN: [&str; 9] = [

@@ -33,6 +33,17 @@ pub(super) fn node_defaults(node: &mut Value, old: Option<&Value>) {
     }
 }
 
+/// Sets the defaults of the status of a node.
+pub(super) fn status_defaults(node: &mut Value) {
+    let Some(status) = node.get_mut("status").and_then(Value::as_object_mut) else { return };
+    let is_empty = |amounts: &Value| amounts.as_object().is_none_or(serde_json::Map::is_empty);
+    if status.get("allocatable").is_none_or(is_empty)
+        && let Some(capacity) = status.get("capacity").cloned()
+    {
+        status.insert("allocatable".to_owned(), capacity);
+    }
+}
+
 pub(super) fn check_node(report: &mut Report<'_>) {
     check_taints(report);
     for (at, range) in report.at("/spec/podCIDRs").as_array().into_iter().flatten().enumerate() {

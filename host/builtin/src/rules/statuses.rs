@@ -15,6 +15,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use super::containers::check_quantity;
 use super::report::{Report, items, text};
 
 pub(super) use certificates::check_certificate_request;
@@ -42,6 +43,15 @@ pub(super) fn check_namespace(report: &mut Report<'_>) {
 
 /// Checks that a node has each address once.
 pub(super) fn check_node(report: &mut Report<'_>) {
+    if report.old.is_some_and(Value::is_null) {
+        // A new node: only the amounts are checked.
+        for list in ["capacity", "allocatable"] {
+            for (name, amount) in report.at(&format!("/status/{list}")).as_object().into_iter().flatten() {
+                check_quantity(report, name, amount, &format!("status.{list}.{name}"));
+            }
+        }
+        return;
+    }
     let mut seen = BTreeSet::new();
     for (at, address) in items(report.at("/status/addresses")).iter().enumerate() {
         if !seen.insert((address["type"].to_string(), address["address"].to_string())) {

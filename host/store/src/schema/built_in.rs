@@ -26,10 +26,10 @@ pub trait KindRules: Send + Sync {
     /// Returns the violations of a resource, which may violate its schema too. `subresource` is that of the write.
     fn check(&self, resource: &Value, old: Option<&Value>, subresource: Option<Subresource>) -> Vec<Violation>;
 
-    /// Sets the defaults of a written status. `old` is the resource before the write.
+    /// Sets the defaults of a written status. `old` is the resource before the write; null for one that is created with its status.
     fn set_status_defaults(&self, _resource: &mut Value, _old: &Value) {}
 
-    /// Returns the violations of a written status, which has the types of the kind. `old` is the resource before the write.
+    /// Returns the violations of a written status, which has the types of the kind. `old` is as for the defaults.
     fn check_status(&self, _resource: &Value, _old: &Value) -> Vec<Violation> {
         Vec::new()
     }

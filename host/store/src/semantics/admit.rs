@@ -44,8 +44,13 @@ pub(super) fn admit(
         }
     };
     set(fields(document), "status", status);
-    if let (Some(Subresource::Status), Some(old)) = (part, old) {
-        violations.extend(schema.admit_status_rules(document, old));
+    let before = match (part, old) {
+        (Some(Subresource::Status), Some(old)) => Some(old),
+        (None, None) if schema.keeps_new_status() => Some(&Value::Null),
+        _ => None,
+    };
+    if let Some(before) = before {
+        violations.extend(schema.admit_status_rules(document, before));
         violations.truncate(VIOLATIONS_MAX);
     }
     if validation == Validation::Deferred {

@@ -35,15 +35,20 @@ pub(in crate::rules) fn check_amounts(report: &mut Report<'_>, resources: &Value
     }
 }
 
-fn check_amount(report: &mut Report<'_>, name: &str, amount: &Value, path: &str) {
+/// Checks an amount of a node, or of a container.
+pub(in crate::rules) fn check_quantity(report: &mut Report<'_>, name: &str, amount: &Value, path: &str) {
     let Some(nanos) = quantity_in_nanos(amount) else { return };
     if nanos < 0 {
         report.invalid(path, amount, "must be greater than or equal to 0");
     }
-    let millis = rounded_up(nanos, NANOS_PER_MILLI);
-    if is_counted(name) && millis % 1000 != 0 {
+    if is_counted(name) && rounded_up(nanos, NANOS_PER_MILLI) % 1000 != 0 {
         report.invalid(path, amount, "must be an integer");
     }
+}
+
+fn check_amount(report: &mut Report<'_>, name: &str, amount: &Value, path: &str) {
+    check_quantity(report, name, amount, path);
+    let Some(nanos) = quantity_in_nanos(amount) else { return };
     if let Some(size) = name.strip_prefix(HUGE_PAGES)
         && !is_multiple(nanos, size)
     {
