@@ -20,8 +20,8 @@ const DIFFERENCES_MAX: usize = 1;
 
 /// Bytes that an idle host may take for its built-in kinds.
 const IDLE_BYTES_MAX: u64 = 2 << 20;
-/// Readings without a change after which the memory of idle hosts does not change any more.
-const STILL_READINGS: usize = 20;
+/// Readings in turn that have to show it.
+const READINGS: usize = 20;
 
 /// Returns what a server says of a new document. The server shows the labels that a job gets from its pods only when it
 /// has stored the job, and no generation is compared.
@@ -204,13 +204,11 @@ fn built_in_kinds_take_little_memory_of_an_idle_host() {
     };
     let [all, none] = [start("all", &folders[1]), start("none", &folders[2])];
     // A process that has just started returns memory for a while.
-    let (mut last, mut same) = ([0, 0], 0);
+    let mut in_turn = 0;
     let is_little = || {
-        let now = [&all, &none].map(|host| memory(host.id()));
-        same = if now == last { same + 1 } else { 0 };
-        last = now;
-        let excess = now[0].checked_sub(now[1]);
-        (same >= STILL_READINGS && excess.is_some_and(|excess| excess < IDLE_BYTES_MAX)).then_some(())
+        let excess = memory(all.id()).checked_sub(memory(none.id()));
+        in_turn = if excess.is_some_and(|excess| excess < IDLE_BYTES_MAX) { in_turn + 1 } else { 0 };
+        (in_turn >= READINGS).then_some(())
     };
     eventually_blocking("the memory of the built-in kinds", is_little);
     let pods = |host: &HostProcess| host.ask(&["get", "pods"]).code;
