@@ -34,7 +34,7 @@ func TestAHostStartsAndForgetsEverything(t *testing.T) {
 	}
 }
 
-// What controller-gen writes to config/crd/bases.
+// definition is what controller-gen writes to config/crd/bases.
 const definition = `---
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition

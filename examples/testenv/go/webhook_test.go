@@ -48,7 +48,7 @@ func (sizes) ValidateDelete(context.Context, *corev1.ConfigMap) (admission.Warni
 	return nil, nil
 }
 
-// What controller-gen writes to config/webhook: a service, which envtest replaces by the address of the test.
+// webhooks is what controller-gen writes to config/webhook. Each names a service, which envtest replaces by the address of the test.
 const webhooks = `---
 apiVersion: admissionregistration.k8s.io/v1
 kind: MutatingWebhookConfiguration

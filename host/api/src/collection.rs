@@ -69,7 +69,7 @@ impl PageSource for CollectionDeletion {
             Ok(Some(found)) => found,
             Err(homeostat_store::Error::Expired { .. }) => {
                 // Deletes append to the history, and may have compacted the revision that this list reads.
-                let mut found = self.list.restart().await?;
+                let mut found = self.list.restart(None).await?;
                 // A deletion with a time can shorten that of pods which are being deleted.
                 let shortens = self.grace_seconds.is_some();
                 found.retain(|resource| is_left(resource, self.began, shortens));

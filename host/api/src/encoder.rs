@@ -129,7 +129,7 @@ impl ResourceEncoder {
         protobuf::list_head(&self.item_kind(), metadata, items_bytes).map_err(|error| not_encoded(&error))
     }
 
-    /// Returns the kind of what a list has.
+    /// Returns the kind of the items of a list.
     fn item_kind(&self) -> Cow<'_, Kind> {
         match self.format {
             ResponseFormat::Metadata | ResponseFormat::ProtobufMetadata => {

@@ -76,7 +76,7 @@ async fn send_protobuf(encoder: ResourceEncoder, mut list: PagedList, first: Pag
         encoder.end_list(&mut text);
         return Ok(([(header::CONTENT_TYPE, encoder.content_type())], text).into_response());
     }
-    let first = list.reread().await?;
+    let first = list.restart(Some(list.revision)).await?;
     // If the list reads differently the second time, the size of the answer is not this one, which breaks it off.
     let size = text.len() + bytes + ENVELOPE_END.len();
     let response = stream(ListStream { encoder, source: list, items: first.into_iter(), chunk: text, is_over: false });
@@ -148,12 +148,12 @@ impl PagedList {
         Ok((Self { store, query, revision, next, remaining, is_one, _permit: permit }, items))
     }
 
-    /// Restarts the list at the current revision and reads its first page.
+    /// Restarts the list at a revision, `None` for the current one, and reads its first page.
     ///
     /// # Errors
-    /// Those of [`Store::list`].
-    pub(crate) async fn restart(&mut self) -> Result<PageItems, Error> {
-        (self.query.from, self.query.at) = (None, None);
+    /// Those of [`Store::list`], for a revision mostly `Expired`.
+    pub(crate) async fn restart(&mut self, at: Option<Revision>) -> Result<PageItems, Error> {
+        (self.query.from, self.query.at) = (None, at);
         let Page { items, revision, next, remaining } = self.store.list(&self.query).await?;
         (self.revision, self.next, self.remaining) = (revision, next, remaining);
         Ok(items)
@@ -167,17 +167,6 @@ impl PagedList {
     /// Returns whether there is a page after this one that the client does not request itself.
     fn has_more(&self) -> bool {
         !self.is_one && self.next.is_some()
-    }
-
-    /// Restarts the list at its own revision and reads its first page.
-    ///
-    /// # Errors
-    /// Those of [`Store::list`], mostly `Expired`.
-    async fn reread(&mut self) -> Result<PageItems, Error> {
-        (self.query.from, self.query.at) = (None, Some(self.revision));
-        let page = self.store.list(&self.query).await?;
-        self.next = page.next;
-        Ok(page.items)
     }
 
     /// Returns the metadata of the list.

@@ -78,8 +78,9 @@ pub(crate) fn options_of(method: &Method) -> &'static str {
 const DELETE_OPTIONS: &str = "DeleteOptions";
 const LIST_OPTIONS: &str = "ListOptions";
 
-/// Longest name of a field manager, in bytes. Source: `FieldManagerMaxLength` of Kubernetes.
-const FIELD_MANAGER_BYTES_MAX: usize = 128;
+/// Longest name of a field manager: bytes of one that the client names, characters of one that is cut out of `User-Agent`.
+/// Source: `FieldManagerMaxLength` of Kubernetes.
+pub(crate) const MANAGER_MAX: usize = 128;
 
 impl Params {
     /// Parses the query of a request for resources. As for Kubernetes, of several parameters with one name the first one counts.
@@ -116,8 +117,8 @@ impl Params {
     /// Checks the name of the field manager.
     pub(crate) fn check_field_manager(&self) -> Result<(), Failure> {
         let manager = self.field_manager.as_deref().unwrap_or_default();
-        if manager.len() > FIELD_MANAGER_BYTES_MAX {
-            let detail = format!("may not be more than {FIELD_MANAGER_BYTES_MAX} bytes");
+        if manager.len() > MANAGER_MAX {
+            let detail = format!("may not be more than {MANAGER_MAX} bytes");
             return Err(Failure::bad_option(self.options, Reason::TooLong, "fieldManager", &detail));
         }
         match manager.char_indices().find(|(_, character)| character.is_control()) {

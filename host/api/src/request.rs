@@ -20,15 +20,12 @@ use crate::document_response::respond;
 use crate::duplicates::duplicates;
 use crate::event_versions;
 use crate::negotiate;
-use crate::params::{self, DeleteOptions, Params};
+use crate::params::{self, DeleteOptions, MANAGER_MAX, Params};
 use crate::path::Target;
 use crate::selectable_fields;
 use crate::state::Api;
 use crate::status::Failure;
 use crate::warnings::WarningRecorder;
-
-/// Maximum length of a field manager's name, in characters. Longer names are cut.
-const MANAGER_CHARS_MAX: usize = 128;
 
 /// One request for resources.
 pub(crate) struct RequestContext<'r> {
@@ -258,7 +255,7 @@ impl<'r> ResourceRequest<'r> {
         let agent = self.http.headers.get(header::USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or_default();
         let program = agent.split(['/', ' ']).next().filter(|program| !program.is_empty()).unwrap_or("unknown");
         let manager = self.params.field_manager.as_deref().filter(|manager| !manager.is_empty()).unwrap_or(program);
-        let manager = manager.chars().take(MANAGER_CHARS_MAX).collect();
+        let manager = manager.chars().take(MANAGER_MAX).collect();
         self.params.check_field_manager()?;
         let (dry_run, unknown) = (self.params.is_dry_run()?, self.params.unknown()?);
         let subresource = self.http.target.subresource.and_then(Subresource::named);
