@@ -24,6 +24,7 @@ use crate::clock::now;
 use crate::context::Context;
 use crate::error::found;
 use crate::initial_resources::create_missing;
+use crate::kinds::KindInfo;
 use crate::namespaces::{key, namespaces};
 use crate::native_controller::{self, NativeReconciler};
 
@@ -110,17 +111,11 @@ impl NamespaceReconciler {
         kinds.retain(|info| info.namespaced && !info.keys_only && !self.context.stores.is_far(&info.kind));
         // The content stays until the pods that use it are gone.
         let (pods, others): (Vec<_>, Vec<_>) = kinds.into_iter().partition(|info| info.kind == pods());
-        for kinds in [pods, others] {
-            let mut left = RemainingContent::default();
-            for info in kinds {
-                let count = self.delete_content(&info.kind, name, &mut left.finalizers).await?;
-                if count > 0 {
-                    left.counts.push(format!("{}.{} has {count} resource instances", info.plural, info.kind.group));
-                }
-            }
-            if !left.counts.is_empty() {
-                self.report(&namespace, left).await?;
-                return Ok(Next::After(PAUSE));
+        for (kinds, are_counted) in [(pods, false), (others, true)] {
+            let left = self.delete_contents(kinds, name).await;
+            if !left.is_empty() {
+                self.report(&namespace, &left.conditions(are_counted)).await?;
+                return left.failures.into_iter().next().map_or(Ok(Next::After(PAUSE)), Err);
             }
         }
         let Some(namespace) = found(store.get(&key(name)).await)? else { return Ok(Next::Done) };
@@ -135,16 +130,32 @@ impl NamespaceReconciler {
         }
     }
 
-    /// Tells in the status of a namespace what it waits for.
-    async fn report(&self, namespace: &Resource, left: RemainingContent) -> homeostat_store::Result<()> {
+    /// Sets these conditions of a namespace, and leaves others as they are.
+    async fn report(&self, namespace: &Resource, conditions: &[Condition]) -> homeostat_store::Result<()> {
         let before = namespace.status()["conditions"].as_array().map(Vec::as_slice).unwrap_or_default();
-        let conditions = left.conditions(before);
-        if conditions == before {
+        let mut after = before.to_vec();
+        conditions.iter().for_each(|condition| condition.set_in(&mut after));
+        if after == before {
             return Ok(());
         }
-        let change = Change::Merge(json!({ "status": { "conditions": conditions } }));
+        let change = Change::Merge(json!({ "status": { "conditions": after } }));
         let key = namespace.key().clone();
         found(self.context.store.write(Write::PatchStatus { key, change }).await).map(drop)
+    }
+
+    /// Deletes the resources of these kinds in a namespace. Returns what stays; a kind that cannot be deleted holds up no other.
+    async fn delete_contents(&self, kinds: Vec<KindInfo>, namespace: &str) -> RemainingContent {
+        let mut left = RemainingContent::default();
+        for info in kinds {
+            match self.delete_content(&info.kind, namespace, &mut left.finalizers).await {
+                Ok(0) => {}
+                Ok(count) => {
+                    left.counts.push(format!("{}.{} has {count} resource instances", info.plural, info.kind.group));
+                }
+                Err(error) => left.failures.push(error),
+            }
+        }
+        left
     }
 
     /// Deletes the resources of a kind in a namespace, and counts the finalizers of those that stay. Returns how many stay: a
@@ -186,37 +197,97 @@ struct RemainingContent {
     counts: Vec<String>,
     /// The number of resources with each finalizer.
     finalizers: BTreeMap<String, usize>,
+    /// Why resources could not be deleted, each for another kind.
+    failures: Vec<homeostat_store::Error>,
 }
 
 impl RemainingContent {
-    /// Returns the conditions that tell it, in the words of Kubernetes. A condition that was true `before` keeps its time.
+    fn is_empty(&self) -> bool {
+        self.counts.is_empty() && self.failures.is_empty()
+    }
+
+    /// Returns the conditions that tell it, in the words of Kubernetes. What remains is told if it `is_counted`: Kubernetes
+    /// does not count pods, and a kube-controller-manager that runs beside the host would take such a condition back.
     ///
-    /// Source: `pkg/controller/namespace/deletion/status_condition_utils.go` of Kubernetes.
-    fn conditions(mut self, before: &[Value]) -> Vec<Value> {
-        self.counts.sort_unstable();
-        let finalizers: Vec<String> =
-            self.finalizers.iter().map(|(name, count)| format!("{name} in {count} resource instances")).collect();
-        let counts = format!("Some resources are remaining: {}", self.counts.join(", "));
-        let held = format!("Some content in the namespace has finalizers remaining: {}", finalizers.join(", "));
-        let has_finalizers = !finalizers.is_empty();
-        let (reason, held) = match has_finalizers {
-            true => ("SomeFinalizersRemain", held.as_str()),
-            false => ("ContentHasNoFinalizers", "All content-preserving finalizers finished"),
+    /// Source: `pkg/controller/namespace/deletion` of Kubernetes.
+    fn conditions(&self, is_counted: bool) -> [Condition; 5] {
+        let sorted = |mut texts: Vec<String>| {
+            texts.sort_unstable();
+            Some(texts.join(", ")).filter(|text| !text.is_empty())
         };
-        let facts = [
-            ("NamespaceContentRemaining", true, "SomeResourcesRemain", counts.as_str()),
-            ("NamespaceFinalizersRemaining", has_finalizers, reason, held),
-        ];
-        facts
-            .map(|(name, is_true, reason, message)| {
-                let status = if is_true { "True" } else { "False" };
-                let same = before.iter().find(|known| known["type"] == name && known["status"] == status);
-                let since = same.map_or_else(|| json!(now()), |known| known["lastTransitionTime"].clone());
-                json!({
-                    "type": name, "status": status, "reason": reason, "message": message, "lastTransitionTime": since,
-                })
-            })
-            .into()
+        let failures = sorted(self.failures.iter().map(ToString::to_string).collect()).map(|failures| {
+            let count = self.failures.len();
+            format!("Failed to delete all resource types, {count} remaining: {failures}")
+        });
+        let counts = sorted(self.counts.clone()).filter(|_| is_counted);
+        let counts = counts.map(|counts| format!("Some resources are remaining: {counts}"));
+        let held = self.finalizers.iter().map(|(name, count)| format!("{name} in {count} resource instances"));
+        let held = sorted(held.collect()).filter(|_| is_counted);
+        let held = held.map(|held| format!("Some content in the namespace has finalizers remaining: {held}"));
+        [
+            Condition::is_false(
+                "NamespaceDeletionDiscoveryFailure",
+                "ResourcesDiscovered",
+                "All resources successfully discovered",
+            ),
+            Condition::is_false(
+                "NamespaceDeletionGroupVersionParsingFailure",
+                "ParsedGroupVersions",
+                "All legacy kube types successfully parsed",
+            ),
+            Condition::is_false(
+                "NamespaceDeletionContentFailure",
+                "ContentDeleted",
+                "All content successfully deleted, may be waiting on finalization",
+            )
+            .or_true("ContentDeletionFailed", failures),
+            Condition::is_false("NamespaceContentRemaining", "ContentRemoved", "All content successfully removed")
+                .or_true("SomeResourcesRemain", counts),
+            Condition::is_false(
+                "NamespaceFinalizersRemaining",
+                "ContentHasNoFinalizers",
+                "All content-preserving finalizers finished",
+            )
+            .or_true("SomeFinalizersRemain", held),
+        ]
+    }
+}
+
+/// A condition of a namespace.
+struct Condition {
+    name: &'static str,
+    is_true: bool,
+    reason: &'static str,
+    message: String,
+}
+
+impl Condition {
+    fn is_false(name: &'static str, reason: &'static str, message: &str) -> Self {
+        Self { name, is_true: false, reason, message: message.to_owned() }
+    }
+
+    /// Returns the condition, which is true for a reason if there is a message.
+    fn or_true(self, reason: &'static str, message: Option<String>) -> Self {
+        match message {
+            Some(message) => Self { is_true: true, reason, message, ..self },
+            None => self,
+        }
+    }
+
+    /// Sets the condition among others. It keeps its time while it stays true or false.
+    fn set_in(&self, conditions: &mut Vec<Value>) {
+        let Self { name, is_true, reason, message } = self;
+        let status = if *is_true { "True" } else { "False" };
+        let known = conditions.iter().position(|known| known["type"] == *name);
+        let same = known.map(|at| &conditions[at]).filter(|known| known["status"] == status);
+        let since = same.map_or_else(|| json!(now()), |known| known["lastTransitionTime"].clone());
+        let condition = json!({
+            "type": name, "status": status, "reason": reason, "message": message, "lastTransitionTime": since,
+        });
+        match known {
+            Some(at) => conditions[at] = condition,
+            None => conditions.push(condition),
+        }
     }
 }
 
