@@ -14,6 +14,7 @@
 mod ending;
 mod establish;
 mod reconciler;
+mod rules;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,12 +22,13 @@ use std::time::Duration;
 use futures_util::{StreamExt, stream};
 use homeostat_store::schema::{Reason, Violation};
 use homeostat_store::{Change, EventType, Key, Kind, Precondition, Request, Resource, Store, Write, WriteResponse};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::error::found;
 use crate::listing::for_each_listed;
 use crate::{Error, KindInfo, Kinds};
 pub(crate) use reconciler::run;
+pub(crate) use rules::schema;
 
 /// The wait before a failed definition is retried, and before resources with pending finalizers are checked
 /// again.
@@ -48,13 +50,9 @@ const WRITES_MAX: usize = 64;
 ///
 /// A concurrent change of the same definition may make the stored document differ from the validated one.
 /// Then it is stored, and its error is returned.
-pub(crate) async fn write(store: &dyn Store, kinds: &Kinds, mut request: Request) -> Result<WriteResponse, Error> {
-    if let Write::Create { document } | Write::Update { document, .. } = &mut request.write {
-        set_defaults(document);
-    }
+pub(crate) async fn write(store: &dyn Store, kinds: &Kinds, request: Request) -> Result<WriteResponse, Error> {
     let planned = store.submit(Request { dry_run: true, ..request.clone() }).await?;
     if planned.change != Some(EventType::Deleted) {
-        check_scope(store, &planned.resource).await?;
         let info = KindInfo::from_definition(planned.resource.document())?;
         kinds.check(&info)?;
         if info.converts() {
@@ -74,43 +72,6 @@ pub(crate) async fn write(store: &dyn Store, kinds: &Kinds, mut request: Request
         }
     }
     Ok(written)
-}
-
-/// Sets the defaults of a whole definition. Its writer owns them, as in Kubernetes.
-///
-/// Source: `pkg/apis/apiextensions/v1/defaults.go` of `k8s.io/apiextensions-apiserver`.
-fn set_defaults(definition: &mut Value) {
-    let Some(spec) = definition.get_mut("spec").and_then(Value::as_object_mut) else { return };
-    let set = |fields: &mut Map<String, Value>, name: &str, value: Value| {
-        let is_absent = fields.get(name).is_none_or(|given| given.is_null() || given == "");
-        if is_absent {
-            fields.insert(name.to_owned(), value);
-        }
-    };
-    if let Some(names) = spec.get_mut("names").and_then(Value::as_object_mut)
-        && let Some(kind) = names.get("kind").and_then(Value::as_str).map(str::to_owned).filter(|kind| !kind.is_empty())
-    {
-        set(names, "singular", kind.to_lowercase().into());
-        set(names, "listKind", format!("{kind}List").into());
-    }
-    set(spec, "conversion", json!({ "strategy": "None" }));
-}
-
-/// Refuses another scope than that of the stored definition.
-async fn check_scope(store: &dyn Store, planned: &Resource) -> Result<(), Error> {
-    let Some(stored) = found(store.get(planned.key()).await)? else { return Ok(()) };
-    let scope = |resource: &Resource| resource.document()["spec"]["scope"].clone();
-    let (old, new) = (scope(&stored), scope(planned));
-    if old == new || stored.uid() != planned.uid() {
-        return Ok(());
-    }
-    let violation = Violation {
-        path: "spec.scope".to_owned(),
-        reason: Reason::Invalid,
-        detail: format!("{new}: field is immutable"),
-    };
-    let what = format!("{NAME}.{GROUP} {:?}", planned.key().name());
-    Err(homeostat_store::Error::invalid_fields(what, vec![violation]).into())
 }
 
 /// Refuses a definition without a version in which resources may be stored: nothing would convert them.

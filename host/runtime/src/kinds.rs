@@ -14,7 +14,7 @@ use serde_json::Value;
 use tokio::sync::watch;
 
 use crate::conversion::Converters;
-use crate::{BuiltInGroups, Error, Stores, host_kinds, manifest};
+use crate::{BuiltInGroups, Error, Stores, definitions, host_kinds, manifest};
 
 mod info;
 mod lookup;
@@ -120,12 +120,7 @@ impl Kinds {
             (host_kinds::declarations(), "kinddeclarations", false, None),
             (host_kinds::hosts(), "hosts", false, Some(manifest::host_schema())),
             (host_kinds::deliveries(), "webhookdeliveries", false, Some(manifest::delivery_schema())),
-            (
-                Kind::new("apiextensions.k8s.io", "v1", "CustomResourceDefinition"),
-                "customresourcedefinitions",
-                false,
-                None,
-            ),
+            (definitions::definitions(), "customresourcedefinitions", false, None),
             (Kind::new("", "v1", "Event"), "events", true, None),
             (Kind::new("", "v1", "Namespace"), "namespaces", false, None),
         ];
@@ -137,6 +132,7 @@ impl Kinds {
             kinds.built_in.insert(id.clone());
             kinds.by_type.get_mut().insert(id, KindInfo::declared(&declaration, "homeostat"));
         }
+        kinds.schemas.set_built_in(&definitions::definitions(), definitions::schema);
         kinds
     }
 

@@ -121,6 +121,14 @@ impl Schema {
         parse::parse(source)
     }
 
+    /// As [`Schema::parse`], for a kind with rules in Rust.
+    ///
+    /// # Errors
+    /// As [`Schema::parse`].
+    pub fn parse_with_rules(source: &Value, rules: &'static dyn KindRules) -> Result<Self> {
+        Ok(Self { rules: Some(Rules(rules, |_, _| Ok(()))), ..parse::parse(source)? })
+    }
+
     /// Parses the schema of a built-in kind, and adds its rules. Its documents are brought into the form in which
     /// Kubernetes stores them: without empty fields that its types omit, with canonical quantities and times.
     ///

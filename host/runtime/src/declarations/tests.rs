@@ -46,7 +46,9 @@ async fn kept(store: &MemoryStore) -> Vec<String> {
 }
 
 fn definition(group: &str, scope: &str, versions: &[&str]) -> Value {
-    let version = |name: &&str| json!({ "name": name, "served": true, "storage": *name == versions[0] });
+    let schema = json!({ "openAPIV3Schema": { "type": "object", "x-kubernetes-preserve-unknown-fields": true } });
+    let version =
+        |name: &&str| json!({ "name": name, "served": true, "storage": *name == versions[0], "schema": schema });
     let versions: Vec<Value> = versions.iter().map(version).collect();
     json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",

@@ -21,12 +21,17 @@ fn process<T>(run: impl Future<Output = T>) -> T {
     done
 }
 
+fn version(name: &str, is_stored: bool) -> Value {
+    let schema = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
+    json!({ "name": name, "served": true, "storage": is_stored, "schema": { "openAPIV3Schema": schema } })
+}
+
 fn definition() -> Value {
     json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": { "name": "sites.example.com" },
         "spec": {
             "group": "example.com", "scope": "Cluster", "names": { "kind": "Site", "plural": "sites" },
-            "versions": [{ "name": "v1", "served": true, "storage": true }],
+            "versions": [version("v1", true)],
         },
     })
 }
@@ -99,8 +104,8 @@ fn migrating_resources_holds_up_no_other_definition() {
         // Written like a guest's: the host's task migrates the resources, and one of its writes hangs.
         faulty.fault(On::Write, "Site", Fault::Wait);
         let versions = |stored: &str| {
-            let version = |name: &str| json!({ "name": name, "served": true, "storage": name == stored });
-            let change = json!({ "spec": { "versions": [version("v1"), version("v2"), version("v3")] } });
+            let versions = ["v1", "v2", "v3"].map(|name| version(name, name == stored));
+            let change = json!({ "spec": { "versions": versions } });
             Write::Patch { key: definition_key(), change: Change::Merge(change), precondition: Precondition::default() }
         };
         store.write(versions("v2")).await.unwrap();
