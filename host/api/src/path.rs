@@ -76,6 +76,31 @@ pub(crate) fn unescaped(uri: &Uri) -> Option<Uri> {
     Uri::from_parts(parts).ok()
 }
 
+/// Returns the URI of the list that an old path watches, as `/api/v1/watch/namespaces/NS/pods`, and of one resource with its
+/// name after that; `None` for another path.
+pub(crate) fn watched(uri: &Uri) -> Option<Uri> {
+    let (root, rest) = match uri.path().strip_prefix("/api/") {
+        Some(rest) => ("/api/", rest),
+        None => ("/apis/", uri.path().strip_prefix("/apis/")?),
+    };
+    let (version, rest) = rest.split_once("/watch/")?;
+    if version.matches('/').count() != usize::from(root == "/apis/") {
+        return None;
+    }
+    let path = format!("{root}{version}/{}", rest.strip_suffix('/').unwrap_or(rest));
+    let Some(Route::Resources(target)) = parse(&path) else { return None };
+    let (path, name) = match target.name {
+        Some(name) => {
+            (path.strip_suffix(name)?.trim_end_matches('/'), format!("&fieldSelector=metadata.name%3D{name}"))
+        }
+        None => (path.as_str(), String::new()),
+    };
+    let query = uri.query().map(|query| format!("&{query}")).unwrap_or_default();
+    let mut parts = uri.clone().into_parts();
+    parts.path_and_query = Some(format!("{path}?watch=true{name}{query}").parse().ok()?);
+    Uri::from_parts(parts).ok()
+}
+
 /// Parses a path; `None` if it has no meaning.
 pub(crate) fn parse(path: &str) -> Option<Route<'_>> {
     // No name needs an escape, and `unescaped` has removed the needless ones.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::extract::{Path, Request, State};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
@@ -45,6 +45,11 @@ impl ApiService {
         let api = &self.api;
         if let Some(plain) = path::unescaped(request.uri()).filter(|plain| is_kubernetes_path(plain.path())) {
             *request.uri_mut() = plain;
+        }
+        if request.method() == Method::GET
+            && let Some(list) = path::watched(request.uri())
+        {
+            *request.uri_mut() = list;
         }
         let format = negotiate::binary_format(request.headers());
         let mark = request.headers().get(FORWARDED_TO).cloned();

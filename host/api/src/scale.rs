@@ -19,6 +19,9 @@ const PATCH_TRIES: u32 = 5;
 pub(crate) async fn answer(request: &ResourceRequest<'_>, key: Key) -> Result<Response, Failure> {
     let ResourceRequest { http, info, .. } = request;
     let source = info.scale.as_ref().ok_or_else(Failure::unknown_path)?;
+    if let (ScaleSource::Fields(paths), true) = (source, *http.method == Method::PATCH && http.applies()) {
+        return apply(request, key, paths).await;
+    }
     let mut tries = PATCH_TRIES;
     loop {
         let (desired, patched) = match *http.method {
@@ -49,6 +52,27 @@ pub(crate) async fn answer(request: &ResourceRequest<'_>, key: Key) -> Result<Re
             }
         }
     }
+}
+
+/// Applies a scale. The manager owns the desired number of replicas of the resource, and nothing else.
+async fn apply(request: &ResourceRequest<'_>, key: Key, paths: &ScalePaths) -> Result<Response, Failure> {
+    let scale = scale_of(request.http.document()?)?;
+    let manager = request.params.field_manager.clone().filter(|manager| !manager.is_empty());
+    let manager = manager.ok_or_else(Failure::no_manager)?;
+    let replicas = replicas(&scale)?;
+    // An apply creates no resource here.
+    let current = request.http.api.host.store().get_live(&key).await?;
+    let stated = |name: &str| text_at(&scale, &format!("/metadata/{name}"));
+    let mut document = nested(&paths.spec, replicas.into());
+    document["apiVersion"] = current.document()["apiVersion"].clone();
+    document["kind"] = key.kind().name.clone().into();
+    document["metadata"] = json!({
+        "name": key.name(), "namespace": key.namespace(), "uid": stated("uid"), "resourceVersion": stated("resourceVersion"),
+    });
+    let write = request.write(Write::Apply { document, manager, force: request.params.forces() })?;
+    let written = request.http.api.host.write_unreviewed(write).await?;
+    request.http.warnings.add(write_warnings::of(request, None, &written));
+    Ok(respond(StatusCode::OK, self::document(&written.resource, paths)))
 }
 
 /// Returns a body that is a scale.

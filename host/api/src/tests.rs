@@ -440,11 +440,12 @@ async fn discovery_lists_declared_kinds() {
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
 fn site_definition() -> Value {
+    let schema = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
     json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": { "name": "sites.example.com" },
         "spec": {
             "group": "example.com", "scope": "Cluster", "names": { "kind": "Site", "plural": "sites" },
-            "versions": [{ "name": "v1", "served": true, "storage": true }],
+            "versions": [{ "name": "v1", "served": true, "storage": true, "schema": { "openAPIV3Schema": schema } }],
         },
     })
 }

@@ -19,6 +19,27 @@ fn only_needless_escapes_are_removed() {
 }
 
 #[test]
+fn an_old_path_of_a_watch_is_that_of_a_list() {
+    let list = |uri: &'static str| watched(&Uri::from_static(uri)).map(|list| list.to_string());
+    for (old, new) in [
+        ("/api/v1/watch/pods", "/api/v1/pods?watch=true"),
+        ("/api/v1/watch/namespaces/a/pods/?limit=1", "/api/v1/namespaces/a/pods?watch=true&limit=1"),
+        ("/apis/apps/v1/watch/deployments?x=y", "/apis/apps/v1/deployments?watch=true&x=y"),
+        (
+            "/apis/apps/v1/watch/namespaces/a/deployments/b",
+            "/apis/apps/v1/namespaces/a/deployments?watch=true&fieldSelector=metadata.name%3Db",
+        ),
+    ] {
+        assert_eq!(list(old).as_deref(), Some(new), "{old}");
+    }
+    for other in
+        ["/api/v1/watch", "/api/v1/namespaces/watch/pods", "/apis/apps/watch/v1/deployments", "/watch/api/v1/pods"]
+    {
+        assert_eq!(list(other), None, "{other}");
+    }
+}
+
+#[test]
 fn a_resource_in_a_namespace_is_found_by_its_path() {
     let found = target("/apis/apps/v1/namespaces/default/deployments/web/status");
     assert_eq!((found.group, found.version, found.namespace), ("apps", "v1", Some("default")));

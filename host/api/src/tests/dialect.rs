@@ -159,6 +159,33 @@ async fn a_scale_is_read_and_set() {
 }
 
 #[tokio::test]
+async fn a_scale_is_applied_by_its_owners() {
+    let server = sites().await;
+    server.ask("POST", SITES, &site(&json!({ "host": "a.example" }))).await;
+    let apply = async |name: &str, query: &str, replicas: u32| {
+        let body = json!({
+            "apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": { "name": name }, "spec": { "replicas": replicas },
+        });
+        let path = format!("{SITES}/{name}/scale?{query}");
+        answer(server.send("PATCH", &path, "application/apply-patch+yaml", &body.to_string()).await).await
+    };
+    assert_eq!(apply("one", "fieldManager=one", 3).await.code, 409, "the default belongs to the creator");
+    let applied = apply("one", "fieldManager=one&force=true", 3).await;
+    assert_eq!((applied.code, &applied.body["spec"]["replicas"]), (200, &json!(3)), "{}", applied.body);
+    let stored = server.get(&format!("{SITES}/one")).await;
+    assert_eq!(stored["spec"], json!({ "host": "a.example", "copies": 3 }));
+    let entries = stored["metadata"]["managedFields"].as_array().unwrap();
+    let entry = entries.iter().find(|entry| entry["manager"] == "one").unwrap();
+    assert_eq!((&entry["operation"], &entry["subresource"]), (&json!("Apply"), &json!("scale")));
+    assert_eq!(entry["fieldsV1"], json!({ "f:spec": { "f:copies": {} } }));
+    let conflict = apply("one", "fieldManager=two", 4).await;
+    assert_eq!((conflict.code, &conflict.body["details"]["causes"][0]["field"]), (409, &json!(".spec.copies")));
+    assert_eq!(apply("one", "fieldManager=two&force=true", 4).await.body["spec"]["replicas"], 4);
+    assert_eq!(apply("one", "", 4).await.code, 422, "an apply has a manager");
+    assert_eq!(apply("none", "fieldManager=one", 4).await.code, 404, "it creates nothing");
+}
+
+#[tokio::test]
 async fn a_scale_reads_and_writes_the_paths_of_its_definition() {
     let server = Server::start().await;
     let mut definition = site_definition();

@@ -44,3 +44,21 @@ async fn a_path_of_resources_may_end_with_a_slash() {
         assert_eq!(server.get(&format!("{path}/")).await["kind"], server.get(path).await["kind"], "{path}");
     }
 }
+
+#[tokio::test]
+async fn an_old_path_of_a_watch_watches() {
+    let server = Server::with_built_in().await;
+    for name in ["a", "b"] {
+        server.ask("POST", "/api/v1/namespaces", &json!({ "metadata": { "name": name } })).await;
+    }
+    for path in ["/api/v1/watch/namespaces?timeoutSeconds=1", "/api/v1/watch/namespaces/a?timeoutSeconds=1"] {
+        let answer = answer(server.send("GET", path, "application/json", "").await).await;
+        let lines: Vec<Value> = answer.body.as_str().map_or_else(
+            || vec![answer.body.clone()],
+            |text| text.lines().map(|line| serde_json::from_str(line).unwrap()).collect(),
+        );
+        let names: Vec<&Value> = lines.iter().map(|line| &line["object"]["metadata"]["name"]).collect();
+        assert!(answer.code == 200 && names.contains(&&json!("a")), "{path}: {names:?}");
+        assert_eq!(names.len() == 1, path.contains("/a?"), "{path}: {names:?}");
+    }
+}
