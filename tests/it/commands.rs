@@ -71,8 +71,9 @@ impl Side {
     }
 }
 
+/// Returns the folder of the table and its files. `COMPARISON_COMMANDS` names another one.
 fn folder() -> PathBuf {
-    repository().join("tests/it/commands")
+    std::env::var("COMPARISON_COMMANDS").map_or_else(|_| repository().join("tests/it/commands"), PathBuf::from)
 }
 
 /// Returns text with each run of warnings sorted: `kubectl set env --from` walks a map of Go, whose order is random.
