@@ -150,7 +150,9 @@ fn stored_roles_and_bindings_take_effect_and_end() {
 fn nobody_gives_away_rights_that_they_do_not_have() {
     let shared = Shared::start();
     let refused = shared.ask(CAROL, "POST", ROLES, Some(&role("writer", &["get", "delete"])));
-    let words = "user \"carol\" is attempting to grant RBAC permissions not currently held: delete \"configmaps\" in the API group \"\"";
+    let words = "roles.rbac.authorization.k8s.io \"writer\" is forbidden: user \"carol\" (groups=[\"system:authenticated\"]) \
+        is attempting to grant RBAC permissions not currently held:\n\
+        {APIGroups:[\"\"], Resources:[\"configmaps\"], Verbs:[\"delete\"]}";
     assert_eq!((refused.0, refused.1["message"].as_str()), (403, Some(words)));
     assert_eq!(shared.code(CAROL, "POST", ROLES, Some(&role("reader", &["get", "list"]))), 201);
     assert_eq!(shared.code(CAROL, "POST", BINDINGS, Some(&binding("more", "ClusterRole", "edit"))), 403);

@@ -67,7 +67,7 @@ async fn authorize(
     let roles = api.roles.book().await;
     let user = impersonation::user(headers, |attributes| match &sender {
         Some(sender) if !is_allowed(&sender.caller, &roles, attributes) => {
-            Err(Failure::forbidden(forbidden(&sender.caller, attributes)))
+            Err(Failure::forbidden(forbidden(&sender.caller, &roles, attributes)))
         }
         _ => Ok(()),
     })?;
@@ -115,7 +115,7 @@ fn may(caller: &Caller, roles: &RoleBook, method: &Method, uri: &Uri) -> Result<
     if is_allowed(caller, roles, &attributes) {
         return Ok(());
     }
-    let failure = Failure::forbidden(forbidden(caller, &attributes));
+    let failure = Failure::forbidden(forbidden(caller, roles, &attributes));
     match route {
         Some(Route::Resources(target))
             if caller.is_authenticated() && reviews::is_of_self(target.group, target.plural) =>
@@ -200,14 +200,17 @@ fn attributes<'r>(method: &'r Method, uri: &'r Uri, route: Option<&Route<'r>>, p
     Attributes { verb, about: Subject::Resource { group, plural, subresource, namespace, name } }
 }
 
-/// Returns the reason for which a token without further rights is refused a write.
-fn suffix(caller: &Caller) -> &'static str {
-    if caller.access == Some(Access::Read) { ": the token is read-only" } else { "" }
+/// Returns why a request is refused that a caller may expect to be allowed.
+fn suffix(caller: &Caller, roles: &RoleBook, request: &Attributes<'_>) -> String {
+    if caller.access == Some(Access::Read) {
+        return ": the token is read-only".to_owned();
+    }
+    roles.missing(caller, request.namespace()).map(|reason| format!(": {reason}")).unwrap_or_default()
 }
 
 /// Returns the message in the words of Kubernetes.
-fn forbidden(caller: &Caller, request: &Attributes<'_>) -> String {
-    let (user, verb, reason) = (&caller.name, request.verb, suffix(caller));
+fn forbidden(caller: &Caller, roles: &RoleBook, request: &Attributes<'_>) -> String {
+    let (user, verb, reason) = (&caller.name, request.verb, suffix(caller, roles, request));
     let (group, plural, subresource, namespace, name) = match request.about {
         Subject::Path(path) => return format!("forbidden: User \"{user}\" cannot {verb} path \"{path}\"{reason}"),
         Subject::Resource { group, plural, subresource, namespace, name } => {

@@ -7,8 +7,9 @@
 
 use axum::http::Method;
 use axum::response::Response;
+use homeostat_runtime::topology_labels;
 use homeostat_store::{Change, Key, Precondition, Resource, Write};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::pod_condition::PodCondition;
 use crate::request::{RequestContext, ResourceRequest};
@@ -54,10 +55,11 @@ async fn bind(request: &ResourceRequest<'_>, key: &Key, binding: &Value) -> Resu
     }
     let (kind, node) = (text("/target/kind"), text("/target/name"));
     if !matches!(kind, "" | "Node") {
-        return Err(invalid("target.kind", format!("{kind:?} is not Node")));
+        let known = "supported values: \"Node\", \"<empty>\"";
+        return Err(Failure::unexplained(format!("target.kind: Unsupported value: {kind:?}: {known}")));
     }
     if node.is_empty() {
-        return Err(invalid("target.name", "must not be empty"));
+        return Err(Failure::unexplained("target.name: Required value"));
     }
     let host = &request.http.api.host;
     let mut tries = TRIES;
@@ -102,14 +104,12 @@ async fn give_node(request: &ResourceRequest<'_>, pod: &Resource, node: &str, bi
         revision = host.write_unreviewed(request.write(SCHEDULED.write(pod))?).await?.resource.revision();
     }
     let entries = |list: &str| binding["metadata"][list].as_object().cloned().unwrap_or_default();
-    let labels = entries("labels").into_iter().filter(|(name, _)| pod.label(name).is_none());
-    let metadata = json!({ "annotations": entries("annotations"), "labels": labels.collect::<Map<String, Value>>() });
+    let mut labels = entries("labels");
+    labels.extend(topology_labels(&*host.store(), node).await?);
+    labels.retain(|name, _| pod.label(name).is_none());
+    let metadata = json!({ "annotations": entries("annotations"), "labels": labels });
     let change = Change::Merge(json!({ "metadata": metadata, "spec": { "nodeName": node } }));
     let precondition = Precondition { uid: Some(pod.uid().to_owned()), revision: Some(revision) };
     host.write_unreviewed(request.write(Write::Patch { key: pod.key().clone(), change, precondition })?).await?;
     Ok(())
-}
-
-fn invalid(path: &str, reason: impl Into<String>) -> Failure {
-    homeostat_store::Error::Invalid { path: path.to_owned(), reason: reason.into() }.into()
 }

@@ -84,7 +84,8 @@ pub(crate) fn group(kinds: &[KindInfo], name: &str) -> Result<Response, Failure>
     Ok(Json(document).into_response())
 }
 
-pub(crate) fn resources(kinds: &[KindInfo], group: &str, version: &str) -> Result<Response, Failure> {
+/// Responds with the kinds of a version of a group; `None` if there is none.
+pub(crate) fn resources(kinds: &[KindInfo], group: &str, version: &str) -> Option<Response> {
     let served = kinds.iter().filter(|info| info.kind.group == group && info.kind.version == version);
     let reviews = reviews::of_group(group).filter(|_| version == "v1").map(|(plural, kind, namespaced)| {
         json!({
@@ -105,10 +106,10 @@ pub(crate) fn resources(kinds: &[KindInfo], group: &str, version: &str) -> Resul
         if has_built_in { name.to_owned() } else { name.split('/').next().unwrap_or_default().to_owned() }
     });
     if resources.is_empty() && !(group.is_empty() && version == "v1") {
-        return Err(Failure::unknown_page());
+        return None;
     }
     let group_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
-    Ok(Json(
+    Some(Json(
         json!({ "kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version, "resources": resources }),
     )
     .into_response())

@@ -17,7 +17,7 @@ use homeostat_runtime::{ControllerState, ControllerStatus};
 use homeostat_store::StoreStatus;
 use homeostat_store::routes::HOME;
 
-use crate::params::{self, parse_bool};
+use crate::params::{self, BoolParam};
 use crate::state::Api;
 use crate::status::Failure;
 
@@ -91,7 +91,7 @@ impl HealthQuery {
         let mut query = Self::default();
         for (name, value) in pairs {
             match name.as_str() {
-                "verbose" => query.verbose = parse_bool(&name, &value)?.is_on(),
+                "verbose" => query.verbose = BoolParam::from(value).is_on(),
                 "exclude" => query.exclude.push(value),
                 _ => {}
             }

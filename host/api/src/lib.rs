@@ -68,6 +68,7 @@ mod options;
 mod params;
 mod path;
 mod pod_condition;
+mod pod_streams;
 mod presentation;
 mod private_file;
 mod rbac;

@@ -16,7 +16,7 @@ use crate::authentication::AuthenticatedCaller;
 use crate::body::BodyLimits;
 use crate::client::Client;
 use crate::limiter::Limiter;
-use crate::params::{self, parse_bool};
+use crate::params::{self, BoolParam};
 use crate::path::{BACKUP, HEALTH, METRICS};
 use crate::status::Failure;
 
@@ -73,15 +73,13 @@ impl RequestClass {
         // handler refuses a query that does not parse.
         let pairs = Query::<Vec<(String, String)>>::try_from_uri(uri).map_or(Vec::new(), |Query(pairs)| pairs);
         let is_set = |parameter: &str| {
-            let mut values =
-                pairs.iter().filter(|(name, _)| name == parameter).map(|(name, value)| parse_bool(name, value));
-            values.try_fold(false, |is_on, value| value.map(|value| is_on | value.is_on()))
+            pairs.iter().any(|(name, value)| name == parameter && BoolParam::from(value.as_str()).is_on())
         };
         let mut times = pairs.iter().filter(|(name, _)| name == "timeoutSeconds");
         Ok(match () {
             () if method != Method::GET => Self::Answer,
-            () if is_set("watch")? => Self::Watch(times.next().map_or(Ok(None), |(_, seconds)| time(seconds))?),
-            () if is_set("follow")? => Self::RecordStream,
+            () if is_set("watch") => Self::Watch(times.next().map_or(Ok(None), |(_, seconds)| time(seconds))?),
+            () if is_set("follow") => Self::RecordStream,
             () => Self::Answer,
         })
     }

@@ -84,13 +84,14 @@ pub(crate) fn fill_in(
     }
     let revision = metadata.get("resourceVersion").and_then(Value::as_str).unwrap_or_default();
     if *request.http.method == Method::POST && !revision.is_empty() {
-        return Err(Failure::unexplained("resourceVersion should not be set on objects to be created"));
-    }
-    if !revision.is_empty() && revision.parse::<u64>().is_err() {
+        // As in Kubernetes, whose store refuses it, and a dry run does not reach the store.
+        if !request.params.is_dry_run()? {
+            return Err(Failure::unexplained("resourceVersion should not be set on objects to be created"));
+        }
+    } else if !revision.is_empty() && revision.parse::<u64>().is_err() {
         return Err(Failure::unexplained(format!("strconv.ParseUint: parsing {revision:?}: invalid syntax")));
     }
-    let of_other = "the namespace of the provided object does not match the namespace sent on the request";
-    set_or_match(metadata.entry("namespace"), namespace).map_err(|_| Failure::bad_request(of_other))?;
+    set_or_match(metadata.entry("namespace"), namespace).map_err(|_| Failure::other_namespace())?;
     match name {
         Some(name) => set_name(document, request.http.method, name),
         None => Ok(()),

@@ -1,7 +1,6 @@
 //! Parses the query of a request: selectors, pages, watches. Pure.
 
 use std::collections::HashSet;
-use std::str::FromStr;
 use std::time::Duration;
 
 use axum::extract::Query as UriQuery;
@@ -451,7 +450,7 @@ fn fields(text: &str) -> Result<(FieldTerms, FieldTerms), Failure> {
 
 /// A boolean parameter. A parameter without a value is true, and a missing parameter is false.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
-#[serde(try_from = "String")]
+#[serde(from = "String")]
 pub(crate) struct BoolParam(bool);
 
 impl BoolParam {
@@ -460,30 +459,17 @@ impl BoolParam {
     }
 }
 
-impl FromStr for BoolParam {
-    type Err = String;
-
-    /// Parses the words of Go's `strconv.ParseBool`, which clients in every language send.
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "" | "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(Self(true)),
-            "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(Self(false)),
-            other => Err(format!("`{other}` is neither true nor false")),
-        }
+impl From<&str> for BoolParam {
+    /// Reads a flag as Kubernetes does: everything but `0` and `false` is on, also an empty text.
+    fn from(text: &str) -> Self {
+        Self(text != "0" && !text.eq_ignore_ascii_case("false"))
     }
 }
 
-impl TryFrom<String> for BoolParam {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        text.parse()
+impl From<String> for BoolParam {
+    fn from(text: String) -> Self {
+        text.as_str().into()
     }
-}
-
-/// Parses the boolean parameter `name`.
-pub(crate) fn parse_bool(name: &str, value: &str) -> Result<BoolParam, Failure> {
-    value.parse().map_err(|reason| Failure::bad_request(format!("{name}: {reason}")))
 }
 
 const MATCH: &str = "resourceVersionMatch";

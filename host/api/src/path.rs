@@ -76,6 +76,14 @@ pub(crate) fn unescaped(uri: &Uri) -> Option<Uri> {
     Uri::from_parts(parts).ok()
 }
 
+/// Returns the group of a path under `/api` or `/apis`, whatever follows.
+pub(crate) fn group(path: &str) -> Option<&str> {
+    if path.starts_with("/api/") {
+        return Some("");
+    }
+    path.strip_prefix("/apis/")?.split('/').next()
+}
+
 /// Returns the URI of the list that an old path watches, as `/api/v1/watch/namespaces/NS/pods`, and of one resource with its
 /// name after that; `None` for another path.
 pub(crate) fn watched(uri: &Uri) -> Option<Uri> {
@@ -139,7 +147,12 @@ fn namespace<'p>(group: &str, rest: &'p str) -> (Option<&'p str>, &'p str) {
     let Some((namespace, inside)) = rest.strip_prefix("namespaces/").and_then(|rest| rest.split_once('/')) else {
         return (None, rest);
     };
-    if group.is_empty() && matches!(inside, "status" | "finalize") { (None, rest) } else { (Some(namespace), inside) }
+    match namespace {
+        // As in Kubernetes, this is a list across all namespaces.
+        "" if !inside.contains('/') => (None, inside),
+        _ if group.is_empty() && matches!(inside, "status" | "finalize") => (None, rest),
+        _ => (Some(namespace), inside),
+    }
 }
 
 #[cfg(test)]

@@ -89,7 +89,7 @@ impl PolicyRule {
 
     /// Returns the requests that the rule allows, each with one verb, group, resource and name. They are a finite list,
     /// because a `*` stands for itself.
-    fn requests(&self) -> Vec<Attributes<'_>> {
+    pub(crate) fn requests(&self) -> Vec<Attributes<'_>> {
         let mut all = Vec::new();
         let names: Vec<Option<&str>> = match self.resource_names.is_empty() {
             true => vec![None],

@@ -15,8 +15,8 @@ use crate::request::{RequestContext, ResourceRequest};
 use crate::state::Api;
 use crate::status::{Failure, success};
 use crate::{
-    binding, certificate_requests, collection, event_versions, events, eviction, health, list, negotiate, scale,
-    status_part, token_request, warnings, watch, write_refusals, write_warnings,
+    binding, certificate_requests, collection, event_versions, events, eviction, health, list, negotiate, pod_streams,
+    scale, status_part, token_request, warnings, watch, write_refusals, write_warnings,
 };
 
 /// Reports the result of a write, which Kubernetes does not: `created`, `configured` or `unchanged`.
@@ -98,6 +98,9 @@ async fn answer_of(request: &ResourceRequest<'_>) -> Result<Response, Failure> {
             (&Method::POST, _) => token_request::answer(request, &key).await,
             _ => Err(http.not_allowed()),
         },
+        (_, Some(part @ ("log" | "exec" | "attach" | "portforward"))) if serves(part) => {
+            pod_streams::answer(request, &key, part).await
+        }
         (_, None | Some("status")) => Err(http.not_allowed()),
         (_, Some(_)) => Err(Failure::unknown_path()),
     }
@@ -123,7 +126,7 @@ fn kind(api: &Api, target: &Target<'_>) -> Result<KindInfo, Failure> {
         // Not 404: clients would take existing resources for deleted.
         Some(why) => Failure::unready(format!("the kind of {plural} is not known yet: {why}")),
         // As in an API server, each built-in group answers for its paths.
-        None if kinds.has_built_in_version(group, version) => Failure::unknown_path(),
+        None if kinds.has_built_in_group(group) => Failure::unknown_path(),
         None => Failure::unknown_page(),
     })?;
     if namespace.is_some() && !info.namespaced {

@@ -2,9 +2,10 @@
 //!
 //! Source: the groups `authentication.k8s.io` and `authorization.k8s.io` of Kubernetes.
 
+mod check;
+
 use axum::http::Method;
 use axum::response::Response;
-use homeostat_store::schema::Reason;
 use serde_json::{Value, json};
 
 use crate::caller::Caller;
@@ -65,7 +66,7 @@ async fn review(http: &RequestContext<'_>, kind: &str) -> Result<Response, Failu
     fields.insert("apiVersion".to_owned(), format!("{}/v1", http.target.group).into());
     fields.insert("kind".to_owned(), kind.into());
     fields.entry("metadata").or_insert_with(|| json!({}));
-    check(http, kind, &review["spec"])?;
+    check::check(http, kind, &review)?;
     let caller = http.caller.as_deref();
     let status = match kind {
         "SelfSubjectReview" => json!({ "userInfo": user(caller) }),
@@ -79,58 +80,6 @@ async fn review(http: &RequestContext<'_>, kind: &str) -> Result<Response, Failu
     };
     review["status"] = status;
     http.created(review)
-}
-
-/// Checks the spec of a review of rights.
-///
-/// Source: `pkg/apis/authorization/validation` of Kubernetes.
-fn check(http: &RequestContext<'_>, kind: &str, spec: &Value) -> Result<(), Failure> {
-    let text = |field: &str| spec[field].as_str().unwrap_or_default();
-    if kind == "SelfSubjectRulesReview" && text("namespace").is_empty() {
-        return Err(Failure::bad_request("no namespace on request"));
-    }
-    if !kind.ends_with("SubjectAccessReview") {
-        return Ok(());
-    }
-    let (resource, other) = (&spec["resourceAttributes"], &spec["nonResourceAttributes"]);
-    let mut faults = Vec::new();
-    if resource.is_null() == other.is_null() {
-        faults.push(if resource.is_null() {
-            let words = "null: exactly one of nonResourceAttributes or resourceAttributes must be specified";
-            ("spec.resourceAttributes", words.to_owned())
-        } else {
-            let words = "cannot be specified in combination with resourceAttributes";
-            ("spec.nonResourceAttributes", format!("{other}: {words}"))
-        });
-    }
-    let names_groups = spec["groups"].as_array().is_some_and(|groups| !groups.is_empty());
-    if kind != "SelfSubjectAccessReview" && text("user").is_empty() && !names_groups {
-        faults.push(("spec.user", "\"\": at least one of user or group must be specified".to_owned()));
-    }
-    for (selector, field) in [
-        ("fieldSelector", "spec.resourceAttributes.fieldSelector.rawSelector"),
-        ("labelSelector", "spec.resourceAttributes.labelSelector.rawSelector"),
-    ] {
-        let (raw, requirements) = (&resource[selector]["rawSelector"], &resource[selector]["requirements"]);
-        let has_both = raw.as_str().is_some_and(|raw| !raw.is_empty())
-            && requirements.as_array().is_some_and(|requirements| !requirements.is_empty());
-        if has_both {
-            faults.push((field, format!("{raw}: may not specified at the same time as requirements")));
-        }
-    }
-    if kind == "LocalSubjectAccessReview" {
-        let asked = resource["namespace"].as_str().unwrap_or_default();
-        if !resource.is_null() && http.target.namespace != Some(asked) {
-            faults.push(("spec.resourceAttributes.namespace", format!("{asked:?}: must match metadata.namespace")));
-        }
-        if !other.is_null() {
-            faults.push(("spec.nonResourceAttributes", format!("{other}: disallowed on this kind of request")));
-        }
-    }
-    let Some((field, detail)) = faults.pop() else { return Ok(()) };
-    let last = Failure::invalid_of((AUTHORIZATION, kind), "", Reason::Invalid, field, &detail);
-    let faults = faults.into_iter().rev();
-    Err(faults.fold(last, |failure, (field, detail)| failure.with_cause(Reason::Invalid, field, &detail)))
 }
 
 /// Returns the user of a caller.
@@ -159,12 +108,14 @@ async fn subject(http: &RequestContext<'_>, spec: &Value) -> Option<Caller> {
 
 /// Returns whether a caller may do what a review asks for.
 fn access(caller: Option<&Caller>, roles: &RoleBook, spec: &Value) -> Value {
-    let allowed = match (caller, Attributes::of_review(spec)) {
-        (None, _) => true,
-        (Some(caller), Some(request)) => access::is_allowed(caller, roles, &request),
-        (Some(_), None) => false,
-    };
-    json!({ "allowed": allowed })
+    let (Some(caller), request) = (caller, Attributes::of_review(spec)) else { return json!({ "allowed": true }) };
+    if request.as_ref().is_some_and(|request| access::is_allowed(caller, roles, request)) {
+        return json!({ "allowed": true });
+    }
+    match roles.missing(caller, request.and_then(|request| request.namespace())) {
+        Some(reason) => json!({ "allowed": false, "reason": reason }),
+        None => json!({ "allowed": false }),
+    }
 }
 
 /// Returns the rules of a caller in the namespace of a review.

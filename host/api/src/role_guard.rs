@@ -10,6 +10,9 @@ use crate::request::RequestContext;
 use crate::role_watch::GROUP;
 use crate::status::Failure;
 
+/// Most objects in the message of a refusal.
+const SHOWN_MAX: usize = 100;
+
 /// Refuses the write of a role whose rules its writer does not have, and of a binding to such a role.
 ///
 /// The verb `escalate` on roles, or `bind` on the role, allows it. A patch needs them in any case, because its result is
@@ -56,14 +59,20 @@ pub(crate) async fn check(http: &RequestContext<'_>) -> Result<(), Failure> {
         Some(namespace) => given.into_iter().map(|rule| rule.within(namespace)).collect(),
         None => given,
     };
-    match escalation(&given, allowed) {
-        None => Ok(()),
-        Some(request) => Err(Failure::forbidden(format!(
-            "user \"{}\" is attempting to grant RBAC permissions not currently held: {}",
-            caller.name,
-            shown(&request)
-        ))),
+    let missing = given.iter().flat_map(PolicyRule::requests).filter(|request| !allowed(request));
+    let missing = compact(missing);
+    if missing.is_empty() {
+        return Ok(());
     }
+    let groups: Vec<&str> = caller.all_groups().collect();
+    let name = document["metadata"]["name"].as_str().unwrap_or_default();
+    Err(Failure::forbidden(format!(
+        "{plural}.{GROUP} {name:?} is forbidden: user {:?} (groups={}) is attempting to grant RBAC permissions not currently \
+         held:\n{}",
+        caller.name,
+        quoted(groups),
+        missing.join("\n")
+    )))
 }
 
 fn rules_of_reference(book: &RoleBook, namespace: Option<&str>, reference: &Value) -> Result<Vec<PolicyRule>, Failure> {
@@ -72,13 +81,36 @@ fn rules_of_reference(book: &RoleBook, namespace: Option<&str>, reference: &Valu
     rules.ok_or_else(|| Failure::not_found(format!("the role {name:?} is not found")))
 }
 
-fn shown(request: &Attributes<'_>) -> String {
-    let verb = request.verb;
-    match request.about {
-        Subject::Path(path) => format!("{verb} {path:?}"),
-        Subject::Resource { group, plural, subresource, .. } => {
-            let part = subresource.map(|part| format!("/{part}")).unwrap_or_default();
-            format!("{verb} {:?} in the API group {group:?}", format!("{plural}{part}"))
+/// Returns requests as rules, in the words of Kubernetes: one for each object, with its verbs.
+fn compact<'r>(requests: impl Iterator<Item = Attributes<'r>>) -> Vec<String> {
+    let mut rules: Vec<(Subject<'r>, Vec<&'r str>)> = Vec::new();
+    for Attributes { verb, about } in requests {
+        match rules.iter().position(|(known, _)| *known == about) {
+            Some(at) => rules[at].1.push(verb),
+            None if rules.len() == SHOWN_MAX => break,
+            None => rules.push((about, vec![verb])),
         }
     }
+    let mut shown: Vec<String> = rules.into_iter().map(|(about, verbs)| rule(about, verbs)).collect();
+    shown.sort_unstable();
+    shown
+}
+
+fn rule(about: Subject<'_>, verbs: Vec<&str>) -> String {
+    let verbs = quoted(verbs);
+    match about {
+        Subject::Path(path) => format!("{{NonResourceURLs:[{path:?}], Verbs:{verbs}}}"),
+        Subject::Resource { group, plural, subresource, name, .. } => {
+            let part = subresource.map(|part| format!("/{part}")).unwrap_or_default();
+            let names = name.map(|name| format!(", ResourceNames:[{name:?}]")).unwrap_or_default();
+            let resource = format!("{plural}{part}");
+            format!("{{APIGroups:[{group:?}], Resources:[{resource:?}]{names}, Verbs:{verbs}}}")
+        }
+    }
+}
+
+/// Returns a list as Go prints it.
+fn quoted(list: Vec<&str>) -> String {
+    let list: Vec<String> = list.into_iter().map(|text| format!("{text:?}")).collect();
+    format!("[{}]", list.join(" "))
 }

@@ -166,7 +166,11 @@ fn openid_keys(api: &Api) -> Result<Response, Failure> {
 /// Serves everything under `/api` and `/apis`.
 async fn kubernetes_api(api: &Api, request: Request) -> Result<Response, Failure> {
     let (parts, body) = request.into_parts();
-    let route = path::parse(parts.uri.path()).ok_or_else(Failure::unknown_page)?;
+    let path = parts.uri.path();
+    // As in an API server, each built-in group answers for its paths.
+    let is_built_in = || path::group(path).is_some_and(|group| api.host.kinds().has_built_in_group(group));
+    let unknown = || if is_built_in() { Failure::unknown_path() } else { Failure::unknown_page() };
+    let route = path::parse(path).ok_or_else(unknown)?;
     if let Route::Resources(target) = route {
         // The permit of the body is held until the response is made.
         let client = &Client::of(&parts.extensions);
@@ -208,7 +212,7 @@ async fn kubernetes_api(api: &Api, request: Request) -> Result<Response, Failure
         Route::Versions => Ok(discovery::versions()),
         Route::Groups => Ok(discovery::groups(&kinds)),
         Route::Group(group) => discovery::group(&kinds, group),
-        Route::Kinds { group, version } => discovery::resources(&kinds, group, version),
+        Route::Kinds { group, version } => discovery::resources(&kinds, group, version).ok_or_else(unknown),
         Route::Resources(_) => unreachable!("answered above"),
     }
 }

@@ -8,6 +8,7 @@ use homeostat_store::{Change, Key, Precondition, Resource, Revision, Selector, W
 use serde_json::{Value, json};
 
 use crate::document_response::respond;
+use crate::named_document::set_name;
 use crate::request::ResourceRequest;
 use crate::status::Failure;
 use crate::write_warnings;
@@ -26,7 +27,7 @@ pub(crate) async fn answer(request: &ResourceRequest<'_>, key: Key) -> Result<Re
     loop {
         let (desired, patched) = match *http.method {
             Method::GET => return Ok(respond(StatusCode::OK, read(request, &key, source).await?)),
-            Method::PUT => (scale_of(http.document()?)?, None),
+            Method::PUT => (scale_of(request, &key)?, None),
             Method::PATCH => {
                 let change = http.change()?;
                 if let Some(desired) = desired_by(&change) {
@@ -56,7 +57,7 @@ pub(crate) async fn answer(request: &ResourceRequest<'_>, key: Key) -> Result<Re
 
 /// Applies a scale. The manager owns the desired number of replicas of the resource, and nothing else.
 async fn apply(request: &ResourceRequest<'_>, key: Key, paths: &ScalePaths) -> Result<Response, Failure> {
-    let scale = scale_of(request.http.document()?)?;
+    let scale = scale_of(request, &key)?;
     let manager = request.params.field_manager.clone().filter(|manager| !manager.is_empty());
     let manager = manager.ok_or_else(Failure::no_manager)?;
     let replicas = replicas(&scale)?;
@@ -75,15 +76,31 @@ async fn apply(request: &ResourceRequest<'_>, key: Key, paths: &ScalePaths) -> R
     Ok(respond(StatusCode::OK, self::document(&written.resource, paths)))
 }
 
-/// Returns a body that is a scale.
-fn scale_of(body: Value) -> Result<Value, Failure> {
-    match body["kind"].as_str().filter(|kind| !matches!(*kind, "" | "Scale")) {
-        None => Ok(body),
-        Some(kind) => {
+/// Returns the body, which is a scale of the resource in the path.
+fn scale_of(request: &ResourceRequest<'_>, key: &Key) -> Result<Value, Failure> {
+    let mut scale = request.http.document()?;
+    let text = |name: &str| scale[name].as_str().unwrap_or_default();
+    match (text("apiVersion"), text("kind")) {
+        (_, kind) if !matches!(kind, "" | "Scale") => {
             let reason = format!("converting ({kind}) to (Scale): unknown conversion");
-            Err(Failure::bad_request(format!("{kind} cannot be handled as a Scale: {reason}")))
+            return Err(Failure::bad_request(format!("{kind} cannot be handled as a Scale: {reason}")));
+        }
+        ("" | "autoscaling/v1", _) => {}
+        (version, _) => {
+            let reason = format!("no kind \"Scale\" is registered for version {version:?}");
+            return Err(Failure::bad_request(format!(
+                "Scale in version {version:?} cannot be handled as a Scale: {reason}"
+            )));
         }
     }
+    if text_at(&scale, "/metadata/namespace").is_some_and(|namespace| namespace != key.namespace()) {
+        return Err(Failure::other_namespace());
+    }
+    if !scale["metadata"].is_object() {
+        scale["metadata"] = json!({});
+    }
+    set_name(&mut scale, request.http.method, key.name())?;
+    Ok(scale)
 }
 
 /// Returns a patch that is a whole scale by itself, as that of `kubectl scale`: it sets the number.
@@ -164,6 +181,10 @@ fn document(resource: &Resource, paths: &ScalePaths) -> Value {
         Some(selector) => Selector::of_labels(selector).unwrap_or_default().labels_text(),
         None => String::new(),
     };
+    let mut status = json!({ "replicas": number(&paths.status) });
+    if !selector.is_empty() {
+        status["selector"] = selector.into();
+    }
     json!({
         "kind": "Scale", "apiVersion": "autoscaling/v1",
         "metadata": {
@@ -171,7 +192,7 @@ fn document(resource: &Resource, paths: &ScalePaths) -> Value {
             "resourceVersion": meta("resourceVersion"), "creationTimestamp": meta("creationTimestamp"),
         },
         "spec": { "replicas": number(&paths.spec) },
-        "status": { "replicas": number(&paths.status), "selector": selector },
+        "status": status,
     })
 }
 

@@ -195,6 +195,11 @@ impl Failure {
         Self::bad_option("PatchOptions", Reason::Required, "fieldManager", "is required for apply patch")
     }
 
+    /// Refuses a document of another namespace than that of its path, in the words of Kubernetes.
+    pub(crate) fn other_namespace() -> Self {
+        Self::bad_request("the namespace of the provided object does not match the namespace sent on the request")
+    }
+
     /// Refuses a document of another kind than that of its path, in the words of Kubernetes.
     pub(crate) fn other_kind(kind: &Kind, other: &str, name: &str) -> Self {
         let detail = format!("{other:?}: must be {}", kind.name);
@@ -465,9 +470,9 @@ impl From<homeostat_runtime::Error> for Failure {
                 *failure.details = json!({ "name": name, "kind": "namespaces" });
                 failure
             }
-            Error::TerminatingNamespace(name) => {
+            Error::TerminatingNamespace { namespace, .. } => {
                 let mut failure = Self::forbidden(message);
-                let cause = format!("namespace {name} is being terminated");
+                let cause = format!("namespace {namespace} is being terminated");
                 failure.details["causes"] =
                     json!([{ "reason": "NamespaceTerminating", "message": cause, "field": "metadata.namespace" }]);
                 failure

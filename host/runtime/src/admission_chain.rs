@@ -9,7 +9,9 @@ use crate::namespaces::Namespaces;
 use crate::new_resource::{NewResource, new_document};
 use crate::priorities::{self, Priorities};
 use crate::quotas::{self, Quotas};
-use crate::{Error, Kinds, NamespacePolicy, Requester, Stores, limit_ranges, runtime_classes, service_accounts};
+use crate::{
+    Error, Kinds, NamespacePolicy, Requester, Stores, limit_ranges, runtime_classes, service_accounts, topology,
+};
 
 /// The plug-ins that each write passes before the store decides it, with the state that they remember.
 pub(crate) struct AdmissionChain {
@@ -63,6 +65,7 @@ impl AdmissionChain {
         service_accounts::admit(resource, document).await?;
         self.priorities.set(resource, document).await?;
         runtime_classes::admit(resource, document).await?;
+        topology::admit(resource, document).await?;
         Ok(if new == *write { Addition::Nothing } else { Addition::Fields(new) })
     }
 

@@ -72,8 +72,15 @@ pub enum Error {
     #[error("namespaces {0:?} not found")]
     MissingNamespace(String),
     /// A new resource of a namespace that is being deleted.
-    #[error("unable to create new content in namespace {0} because it is being terminated")]
-    TerminatingNamespace(String),
+    #[error(
+        "{resource} is forbidden: unable to create new content in namespace {namespace} because it is being terminated"
+    )]
+    TerminatingNamespace {
+        /// The resource, as `configmaps "a"`.
+        resource: String,
+        /// The namespace.
+        namespace: String,
+    },
     /// What an admission plug-in of Kubernetes refuses, in its words.
     #[error("{0}")]
     Forbidden(String),

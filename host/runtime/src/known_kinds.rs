@@ -140,7 +140,7 @@ impl Store for ValidatingStore {
     async fn submit(&self, request: Request) -> homeostat_store::Result<WriteResponse> {
         let refused = |error| match error {
             crate::Error::Store(error) => error,
-            error @ (crate::Error::TerminatingNamespace(_) | crate::Error::Forbidden(_)) => {
+            error @ (crate::Error::TerminatingNamespace { .. } | crate::Error::Forbidden(_)) => {
                 Error::Forbidden { what: "the write".to_owned(), reason: error.to_string() }
             }
             // A webhook that cannot be called can be called later.

@@ -91,6 +91,7 @@ mod status;
 mod store_monitor;
 mod stores;
 mod suspend;
+mod topology;
 mod webhook_connection;
 
 pub use built_in_groups::BuiltInGroups;
@@ -121,3 +122,4 @@ pub use stats::{ControllerMeasures, HostCapacity, Measures, RolloutResult, Shado
 pub use status::{CodeStatus, ControllerState, ControllerStatus, QueueCounts, QueueEntry, SwapRecord, VersionInfo};
 pub use stores::Stores;
 pub use suspend::Suspend;
+pub use topology::topology_labels;

@@ -79,7 +79,7 @@ impl Namespaces {
             return Ok(());
         }
         // Another store has namespaces of its own, or none. A document that does not name its kind is refused later.
-        let Ok(Target { kind, .. }) = write.target() else { return Ok(()) };
+        let Ok(Target { kind, name, .. }) = write.target() else { return Ok(()) };
         if self.stores.is_far(&kind) {
             return Ok(());
         }
@@ -91,16 +91,17 @@ impl Namespaces {
             }
             return Ok(());
         }
-        if applies
-            && let Some(name) = document.pointer("/metadata/name").and_then(Value::as_str)
-            && found(store.get(&Key::new(kind, namespace, name)).await)?.is_some()
-        {
+        let name = name.unwrap_or_default();
+        if applies && found(store.get(&Key::new(kind.clone(), namespace, &name)).await)?.is_some() {
             return Ok(());
         }
         if existing.is_none() {
             return Err(Error::MissingNamespace(namespace.to_owned()));
         }
-        Err(Error::TerminatingNamespace(namespace.to_owned()))
+        let plural = kinds.of(&kind).map_or_else(|| kind.name.to_lowercase(), |info| info.plural);
+        let group = if kind.group.is_empty() { String::new() } else { format!(".{}", kind.group) };
+        let resource = format!("{plural}{group} {name:?}");
+        Err(Error::TerminatingNamespace { resource, namespace: namespace.to_owned() })
     }
 
     pub(crate) fn policy(&self) -> NamespacePolicy {

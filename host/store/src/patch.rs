@@ -5,7 +5,7 @@ mod strategic;
 #[cfg(test)]
 pub(crate) mod tests;
 
-use json_patch::{AddOperation, PatchErrorKind, PatchOperation, ReplaceOperation, jsonptr::PointerBuf};
+use json_patch::{AddOperation, CopyOperation, PatchErrorKind, PatchOperation, ReplaceOperation, jsonptr::PointerBuf};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -132,15 +132,21 @@ fn with_values(patch: &Value) -> Value {
     patch
 }
 
-/// Returns an operation as an API server performs it: `replace` also adds a missing field to an object.
+/// Returns an operation as an API server performs it: `replace` also adds a missing field to an object, and `copy` copies a
+/// missing one as a null.
 fn as_kubernetes_does(document: &Value, operation: PatchOperation) -> PatchOperation {
-    let PatchOperation::Replace(ReplaceOperation { path, value }) = operation else { return operation };
-    let is_new = document.pointer(path.as_str()).is_none()
-        && path.parent().is_some_and(|parent| document.pointer(parent.as_str()).is_some_and(Value::is_object));
-    if is_new {
-        PatchOperation::Add(AddOperation { path, value })
-    } else {
-        PatchOperation::Replace(ReplaceOperation { path, value })
+    let is_missing = |path: &PointerBuf| {
+        document.pointer(path.as_str()).is_none()
+            && path.parent().is_some_and(|parent| document.pointer(parent.as_str()).is_some_and(Value::is_object))
+    };
+    match operation {
+        PatchOperation::Replace(ReplaceOperation { path, value }) if is_missing(&path) => {
+            PatchOperation::Add(AddOperation { path, value })
+        }
+        PatchOperation::Copy(CopyOperation { from, path }) if is_missing(&from) => {
+            PatchOperation::Add(AddOperation { path, value: Value::Null })
+        }
+        other => other,
     }
 }
 

@@ -75,7 +75,7 @@ pub struct WriteContext {
     pub now: SystemTime,
     /// The uid of the resource, if this write creates one; otherwise ignored.
     pub uid: String,
-    /// The revision of the change, if there is one.
+    /// The revision of the change, if there is one; zero for a dry run that creates a resource.
     pub revision: Revision,
     /// The manager that writes.
     pub manager: String,
@@ -204,8 +204,9 @@ pub fn plan_write(
             set(metadata(document), "name", None);
         }
     };
-    // A dry run changes nothing, so the resource keeps its revision.
-    let revision = previous.as_ref().filter(|_| dry_run).map_or(revision, |previous| previous.revision());
+    // A dry run changes nothing, so the resource keeps its revision, and a new one has none.
+    let kept = previous.as_ref().map_or(Revision::ZERO, |previous| previous.revision());
+    let revision = if dry_run { kept } else { revision };
     // Only a creation needs a uid, and generating one costs a system call.
     let uid = if previous.is_none() { source.uid() } else { String::new() };
     let (now, version) = (source.now(), schemas.of(key.kind()));
@@ -339,8 +340,18 @@ fn create(mut document: Value, writer: Writer<'_>, context: &WriteContext) -> Re
     if let Err(error) = validate::document(&document) {
         return Err(admit::with_violations(writer.schema, document, None, error));
     }
-    if !metadata_text(&document, "resourceVersion").is_empty() {
+    let is_stored = context.revision != Revision::ZERO;
+    let named = Some(metadata_text(&document, "resourceVersion").to_owned()).filter(|named| !named.is_empty());
+    if named.is_some() && is_stored {
         return Err(Error::invalid("metadata.resourceVersion", "must not be set on a resource that is to be created"));
+    }
+    if generation_rule(context) == Generation::Nothing
+        && let Some(generation) = document.pointer("/metadata/generation").and_then(Value::as_i64)
+        && generation < 0
+    {
+        let reason = format!("Invalid value: {generation}: must be greater than or equal to 0");
+        let error = Error::invalid("metadata.generation", reason);
+        return Err(admit::with_violations(writer.schema, document, None, error));
     }
     let is_kept = writer.schema.is_some_and(Schema::keeps_new_status);
     let status = fields(&mut document).remove("status").filter(|status| is_kept && !status.is_null());
@@ -368,7 +379,9 @@ fn create(mut document: Value, writer: Writer<'_>, context: &WriteContext) -> Re
         admit::admit(writer.schema, &mut document, None, None, context.validation)?;
     }
     let metadata = metadata(&mut document);
-    set(metadata, "resourceVersion", Some(json!(context.revision.to_string())));
+    // As in Kubernetes, where the store gives the revision, and a dry run does not reach it.
+    let revision = if is_stored { Some(context.revision.to_string()) } else { named };
+    set(metadata, "resourceVersion", revision.map(Value::from));
     let has_one = !matches!(generation_rule(context), Generation::Nothing | Generation::Changes);
     set(metadata, "generation", has_one.then(|| json!(1)));
     into_stored_version(&mut document, context);

@@ -11,6 +11,7 @@ use homeostat_cel::names::{
 };
 use serde_json::{Map, Value, json};
 
+use crate::violation::VIOLATIONS_MAX;
 use crate::{
     DOCUMENT_BYTES_MAX, DOCUMENT_DEPTH_MAX, Error, FINALIZER_FOREGROUND, FINALIZER_ORPHAN, Key, Kind, Result, Target,
 };
@@ -187,11 +188,22 @@ pub fn document(document: &Value) -> Result<()> {
     size("document", document)?;
     target(document, false)?;
     let metadata = document.get("metadata").and_then(Value::as_object).expect("target() has found an object");
-    optional(metadata, "metadata.", "generateName")?;
-    labels(metadata)?;
-    annotations(metadata)?;
-    finalizers(metadata)?;
-    owners(metadata)
+    match metadata_faults(metadata).into_iter().next() {
+        None => Ok(()),
+        Some(fault) => Err(fault),
+    }
+}
+
+/// Returns the faults of the metadata of a document, but for those of its name, in the order of Kubernetes.
+pub(crate) fn metadata_faults(metadata: &Map<String, Value>) -> Vec<Error> {
+    let mut faults = Vec::new();
+    faults.extend(optional(metadata, "metadata.", "generateName").err());
+    labels(metadata, &mut faults);
+    annotations(metadata, &mut faults);
+    owners(metadata, &mut faults);
+    finalizers(metadata, &mut faults);
+    faults.truncate(VIOLATIONS_MAX);
+    faults
 }
 
 /// Checks an `apiVersion` and its two parts.
@@ -248,81 +260,117 @@ pub(crate) fn subdomain(path: &str, text: &str) -> Result<()> {
     fits(path, text, &DNS_1123_SUBDOMAIN)
 }
 
-fn labels(metadata: &Map<String, Value>) -> Result<()> {
-    for (name, value) in strings(metadata, "labels")? {
-        label_name("metadata.labels", name)?;
-        label_value(&format!("metadata.labels[{name}]"), value)?;
+fn labels(metadata: &Map<String, Value>, faults: &mut Vec<Error>) {
+    match strings(metadata, "labels") {
+        Ok(labels) => {
+            for (name, value) in labels {
+                faults.extend(label_name("metadata.labels", name).err());
+                faults.extend(label_value(&format!("metadata.labels[{name}]"), value).err());
+            }
+        }
+        Err(fault) => faults.push(fault),
     }
-    Ok(())
 }
 
-fn annotations(metadata: &Map<String, Value>) -> Result<()> {
-    let mut bytes = 0;
-    for (name, value) in strings(metadata, "annotations")? {
-        label_name("metadata.annotations", name)?;
-        bytes += name.len() + value.len();
+fn annotations(metadata: &Map<String, Value>, faults: &mut Vec<Error>) {
+    match strings(metadata, "annotations") {
+        Ok(annotations) => {
+            faults.extend(annotations.iter().filter_map(|(name, _)| label_name("metadata.annotations", name).err()));
+            let bytes: usize = annotations.iter().map(|(name, value)| name.len() + value.len()).sum();
+            if bytes > ANNOTATIONS_BYTES_MAX {
+                let (bytes, bytes_max) = (bytes as u64, ANNOTATIONS_BYTES_MAX as u64);
+                faults.push(Error::TooLarge { what: "metadata.annotations".to_owned(), bytes, bytes_max });
+            }
+        }
+        Err(fault) => faults.push(fault),
     }
-    if bytes > ANNOTATIONS_BYTES_MAX {
-        let (bytes, bytes_max) = (bytes as u64, ANNOTATIONS_BYTES_MAX as u64);
-        return Err(Error::TooLarge { what: "metadata.annotations".to_owned(), bytes, bytes_max });
-    }
-    Ok(())
 }
 
-fn finalizers(metadata: &Map<String, Value>) -> Result<()> {
-    let finalizers = list(metadata, "finalizers", FINALIZERS_MAX)?;
+fn finalizers(metadata: &Map<String, Value>, faults: &mut Vec<Error>) {
+    let finalizers = match list(metadata, "finalizers", FINALIZERS_MAX) {
+        Ok(finalizers) => finalizers,
+        Err(fault) => return faults.push(fault),
+    };
     for (at, finalizer) in finalizers.iter().enumerate() {
-        let path = format!("metadata.finalizers[{at}]");
-        let name = finalizer.as_str().ok_or_else(|| Error::invalid(&path, "must be a string"))?;
-        // Kubernetes names the list.
-        label_name("metadata.finalizers", name)?;
+        faults.extend(match finalizer.as_str() {
+            // Kubernetes names the list.
+            Some(name) => label_name("metadata.finalizers", name).err(),
+            None => Some(Error::invalid(format!("metadata.finalizers[{at}]"), "must be a string")),
+        });
     }
     if [FINALIZER_FOREGROUND, FINALIZER_ORPHAN].iter().all(|name| finalizers.iter().any(|given| given == name)) {
         let names = Value::from(finalizers);
         let words = format!("finalizer {FINALIZER_ORPHAN} and {FINALIZER_FOREGROUND} cannot be both set");
-        return Err(Error::invalid("metadata.finalizers", format!("Invalid value: {names}: {words}")));
+        faults.push(Error::invalid("metadata.finalizers", format!("Invalid value: {names}: {words}")));
     }
-    Ok(())
 }
 
-fn owners(metadata: &Map<String, Value>) -> Result<()> {
-    let mut controllers = 0;
-    // Kubernetes does not say which owner it is.
+fn owners(metadata: &Map<String, Value>, faults: &mut Vec<Error>) {
+    let path = "metadata.ownerReferences";
+    let owners = match list(metadata, "ownerReferences", OWNERS_MAX) {
+        Ok(owners) => owners,
+        Err(fault) => return faults.push(fault),
+    };
+    let mut controller: Option<&str> = None;
+    for owner in owners {
+        let Some(owner) = owner.as_object() else {
+            faults.push(Error::invalid(path, "must be an object"));
+            continue;
+        };
+        faults.extend(owner_faults(owner));
+        if owner.get("controller") != Some(&Value::Bool(true)) {
+            continue;
+        }
+        let name = owner.get("name").and_then(Value::as_str).unwrap_or_default();
+        if let Some(first) = controller {
+            let words = format!(
+                "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {name}"
+            );
+            faults.push(Error::invalid(path, format!("Invalid value: {}: {words}", json!(owners))));
+        }
+        controller = Some(name);
+    }
+}
+
+/// Returns the faults of one owner. Kubernetes does not say which owner it is.
+fn owner_faults(owner: &Map<String, Value>) -> Vec<Error> {
     let path = "metadata.ownerReferences.";
-    for owner in list(metadata, "ownerReferences", OWNERS_MAX)? {
-        let owner = owner.as_object().ok_or_else(|| Error::invalid(path.trim_end_matches('.'), "must be an object"))?;
-        for (field, reason) in [
-            ("apiVersion", "version must not be empty"),
-            ("kind", "must not be empty"),
-            ("name", "must not be empty"),
-            ("uid", "must not be empty"),
-        ] {
-            if optional(owner, path, field)?.is_none_or(str::is_empty) {
-                return Err(Error::invalid(format!("{path}{field}"), format!("Invalid value: \"\": {reason}")));
+    let mut faults = Vec::new();
+    for (field, reason) in [
+        ("apiVersion", "version must not be empty"),
+        ("kind", "must not be empty"),
+        ("name", "must not be empty"),
+        ("uid", "must not be empty"),
+    ] {
+        match optional(owner, path, field) {
+            Ok(text) if text.is_none_or(str::is_empty) => {
+                faults.push(Error::invalid(format!("{path}{field}"), format!("Invalid value: \"\": {reason}")));
             }
+            Ok(_) => {}
+            Err(fault) => faults.push(fault),
         }
-        Kind::parse(required(owner, path, "apiVersion")?, required(owner, path, "kind")?).map_err(
-            |error| match error {
-                Error::Invalid { path: field, reason } => Error::invalid(format!("{path}{field}"), reason),
-                other => other,
-            },
-        )?;
-        if (owner["apiVersion"].as_str(), owner["kind"].as_str()) == (Some("v1"), Some("Event")) {
-            let words = format!("Invalid value: {}: /v1, Kind=Event is disallowed from being an owner", json!(owner));
-            return Err(Error::invalid(path.trim_end_matches('.'), words));
-        }
-        for flag in ["controller", "blockOwnerDeletion"] {
-            match owner.get(flag) {
-                None | Some(Value::Null | Value::Bool(_)) => {}
-                Some(_) => return Err(Error::invalid(format!("{path}{flag}"), "must be true or false")),
+    }
+    let text = |name: &str| owner.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
+    if let (Some(api_version), Some(kind)) = (text("apiVersion"), text("kind")) {
+        match Kind::parse(api_version, kind) {
+            Err(Error::Invalid { path: field, reason }) => {
+                faults.push(Error::invalid(format!("{path}{field}"), reason));
             }
+            Err(other) => faults.push(other),
+            Ok(_) if (api_version, kind) == ("v1", "Event") => {
+                let words =
+                    format!("Invalid value: {}: /v1, Kind=Event is disallowed from being an owner", json!(owner));
+                faults.push(Error::invalid(path.trim_end_matches('.'), words));
+            }
+            Ok(_) => {}
         }
-        controllers += usize::from(owner.get("controller") == Some(&Value::Bool(true)));
     }
-    if controllers > 1 {
-        return Err(Error::invalid("metadata.ownerReferences", "only one owner can be the controller"));
+    for flag in ["controller", "blockOwnerDeletion"] {
+        if !matches!(owner.get(flag), None | Some(Value::Null | Value::Bool(_))) {
+            faults.push(Error::invalid(format!("{path}{flag}"), "must be true or false"));
+        }
     }
-    Ok(())
+    faults
 }
 
 /// Parses a field that is an object of strings, or absent.

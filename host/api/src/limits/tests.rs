@@ -32,10 +32,10 @@ fn streams_are_classified_by_their_query() {
 }
 
 #[test]
-fn invalid_watch_parameter_is_refused() {
-    for uri in ["/api/v1/pods?watch=maybe", "/homeostat/v1/logs?follow=maybe", "/api/v1/pods?watch=1&watch=maybe"] {
-        assert_eq!(RequestClass::classify(&Method::GET, &uri.parse().unwrap()).unwrap_err().code(), 400, "{uri}");
-    }
+fn every_word_but_0_and_false_asks_for_a_stream() {
+    assert_eq!(takes("/api/v1/pods?watch=maybe"), RequestClass::Watch(None));
+    assert_eq!(takes("/homeostat/v1/logs?follow=maybe"), RequestClass::RecordStream);
+    assert_eq!(takes("/api/v1/pods?watch=False"), RequestClass::Answer);
 }
 
 #[test]

@@ -76,9 +76,7 @@ fn discovery_has_its_own_paths() {
 
 #[test]
 fn meaningless_path_does_not_parse() {
-    for path in
-        ["/", "/apix", "/api/v1//x", "/api/v1/pods//status", "/apis/apps/v1/namespaces//pods", "/api/v1/pods/%2e%2e"]
-    {
+    for path in ["/", "/apix", "/api/v1//x", "/api/v1/pods//status", "/api/v1/pods/%2e%2e"] {
         assert_eq!(parse(path), None, "{path}");
     }
 }

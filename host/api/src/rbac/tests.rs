@@ -154,3 +154,23 @@ fn bindings_beyond_the_bound_have_no_effect() {
     assert!(book.allows(&caller("u0", &[]), &resource("get", "", "pods")));
     assert!(!book.allows(&caller(&format!("u{}", role_book::GIVEN_RULES_MAX), &[]), &resource("get", "", "pods")));
 }
+
+#[test]
+fn a_binding_to_a_role_that_does_not_exist_says_so() {
+    let binding = |namespace: &str, kind: &str, subject: Value| {
+        json!({
+            "metadata": {"name": "b", "namespace": namespace}, "roleRef": {"kind": kind, "name": "none"}, "subjects": [subject],
+        })
+    };
+    let book = RoleBook::new(&RoleDocuments {
+        bindings: vec![binding("a", "Role", json!({"kind": "User", "name": "alice"}))],
+        cluster_bindings: vec![binding("", "ClusterRole", json!({"kind": "Group", "name": "devs"}))],
+        ..RoleDocuments::default()
+    });
+    let missing = |name: &str, groups: &[&str], namespace| book.missing(&caller(name, groups), namespace);
+    let role = "role.rbac.authorization.k8s.io \"none\" not found";
+    assert_eq!(missing("alice", &[], Some("a")), Some(format!("RBAC: {role}")));
+    assert_eq!(missing("alice", &["devs"], Some("a")), Some(format!("RBAC: [cluster{role}, {role}]")));
+    assert_eq!(missing("bob", &["devs"], None), Some(format!("RBAC: cluster{role}")));
+    assert_eq!((missing("alice", &[], Some("b")), missing("bob", &[], Some("a"))), (None, None));
+}

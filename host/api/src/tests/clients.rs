@@ -27,7 +27,7 @@ pub(super) async fn ask_with(
 #[tokio::test]
 async fn watch_parameters_parse_in_the_forms_of_every_client() {
     let server = Server::start().await;
-    for yes in ["true", "True", "TRUE", "t", "1"] {
+    for yes in ["true", "True", "TRUE", "t", "1", "yes"] {
         let mut watch = server.follow(&format!("{DEPLOYMENTS}?watch={yes}&allowWatchBookmarks=False")).await;
         server.ask("POST", DEPLOYMENTS, &deployment("web", "web", 1)).await;
         assert_eq!(watch.event().await, event("ADDED", "web"), "{yes}");
@@ -35,9 +35,6 @@ async fn watch_parameters_parse_in_the_forms_of_every_client() {
     }
     let list = server.get(&format!("{DEPLOYMENTS}?watch=False")).await;
     assert_eq!(list["kind"], "DeploymentList");
-    for nonsense in ["watch=yes", "watch=1&allowWatchBookmarks=maybe", "watch=1&sendInitialEvents=2"] {
-        assert_eq!(server.ask("GET", &format!("{DEPLOYMENTS}?{nonsense}"), &Value::Null).await.code, 400, "{nonsense}");
-    }
 }
 
 #[tokio::test]
@@ -49,8 +46,9 @@ async fn the_force_parameter_parses_in_the_forms_of_every_client() {
     };
     assert_eq!(apply("fieldManager=one", 1).await, 201);
     assert_eq!(apply("fieldManager=two&force=False", 2).await, 409);
-    assert_eq!(apply("fieldManager=two&force=maybe", 2).await, 400);
+    assert_eq!(apply("fieldManager=two&force=0", 2).await, 409);
     assert_eq!(apply("fieldManager=two&force=True", 2).await, 200);
+    assert_eq!(apply("fieldManager=three&force=maybe", 3).await, 200, "as in Kubernetes");
 }
 
 #[tokio::test]

@@ -5,20 +5,21 @@ use super::*;
 #[tokio::test]
 async fn an_unknown_path_is_answered_with_a_page_or_a_status() {
     let server = Server::with_built_in().await;
-    for path in [
-        "/nothing",
-        "/apis/nobody.dev/v1/things",
-        "/apis/nobody.dev",
-        "/apis/apps/v9",
-        "/healthz/",
-        "/apis/apps/v9/deployments",
-    ] {
+    for path in ["/nothing", "/apis/nobody.dev/v1/things", "/apis/nobody.dev", "/healthz/"] {
         let response = server.send("GET", path, "application/json", "").await;
         assert_eq!(response.headers()["content-type"], "text/plain; charset=utf-8", "{path}");
         let answer = answer(response).await;
         assert_eq!((answer.code, &answer.body), (404, &json!("404 page not found\n")), "{path}");
     }
-    for path in ["/api/v1/things", "/apis/apps/v1/namespaces/default/things/x"] {
+    for path in [
+        "/api/v1/things",
+        "/api/v2",
+        "/api/v1//pods",
+        "/api/v1/namespaces/default/pods/a%2Fb",
+        "/apis/apps/v1/namespaces/default/things/x",
+        "/apis/apps/v9",
+        "/apis/apps/v9/deployments",
+    ] {
         let answer = server.ask("GET", path, &Value::Null).await;
         assert_eq!((answer.code, &answer.body["reason"]), (404, &json!("NotFound")), "{path}");
         assert_eq!(answer.body["message"], "the server could not find the requested resource", "{path}");
@@ -43,6 +44,13 @@ async fn a_path_of_resources_may_end_with_a_slash() {
     for path in ["/api/v1/namespaces/default/pods", "/apis/apps/v1/deployments"] {
         assert_eq!(server.get(&format!("{path}/")).await["kind"], server.get(path).await["kind"], "{path}");
     }
+}
+
+#[tokio::test]
+async fn an_empty_namespace_stands_for_all() {
+    let server = Server::with_built_in().await;
+    assert_eq!(server.get("/api/v1/namespaces//pods").await["kind"], "PodList");
+    assert_eq!(server.ask("GET", "/api/v1/namespaces//pods/a", &Value::Null).await.code, 404);
 }
 
 #[tokio::test]

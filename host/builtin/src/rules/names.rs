@@ -33,12 +33,36 @@ fn port_name_faults(name: &str) -> Vec<String> {
     faults.into_iter().filter(|(is_violated, _)| *is_violated).map(|(_, fault)| fault.to_owned()).collect()
 }
 
-/// Returns whether a text is a network, as `10.0.0.0/8`.
+/// A network, as `10.0.0.0/8`.
+pub(super) struct Network {
+    address: IpAddr,
+    /// The length of its prefix, in bits.
+    length: u8,
+}
+
+impl Network {
+    /// Returns whether it contains all addresses of another network, and more.
+    pub(super) fn is_above(&self, other: &Self) -> bool {
+        let prefix = |address: IpAddr| match address {
+            IpAddr::V4(address) => u128::from(address.to_bits()).checked_shr(32 - u32::from(self.length)),
+            IpAddr::V6(address) => address.to_bits().checked_shr(128 - u32::from(self.length)),
+        };
+        self.address.is_ipv4() == other.address.is_ipv4()
+            && self.length < other.length
+            && prefix(self.address) == prefix(other.address)
+    }
+}
+
+/// Parses a network.
+pub(super) fn network(text: &str) -> Option<Network> {
+    let (address, length) = text.split_once('/')?;
+    let (address, length) = (address.parse::<IpAddr>().ok()?, length.parse::<u8>().ok()?);
+    (length <= if address.is_ipv4() { 32 } else { 128 }).then_some(Network { address, length })
+}
+
+/// Returns whether a text is a network.
 pub(super) fn is_network(text: &str) -> bool {
-    let Some((address, bits)) = text.split_once('/') else { return false };
-    let Ok(address) = address.parse::<IpAddr>() else { return false };
-    let bits_max = if address.is_ipv4() { 32 } else { 128 };
-    bits.parse::<u8>().is_ok_and(|bits| bits <= bits_max)
+    network(text).is_some()
 }
 
 /// Returns whether a text is an IPv4 address but for zeros before its numbers.

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use serde_json::{Value, json};
 
 use super::defaults::{default, object_at};
-use super::names::{NO_NETWORK, is_network};
+use super::names::{NO_NETWORK, is_network, network};
 use super::report::{Report, items, text};
 
 /// Most bytes of the name of a controller of a class.
@@ -81,14 +81,19 @@ fn check_peer(report: &mut Report<'_>, peer: &Value, path: &str) {
         report.forbidden(path, "may not specify both ipBlock and another peer");
     }
     let block = &peer["ipBlock"];
-    match block["cidr"].as_str().unwrap_or_default() {
-        "" => report.required(format!("{path}.ipBlock.cidr"), ""),
-        cidr if !is_network(cidr) => report.invalid(format!("{path}.ipBlock.cidr"), &block["cidr"], NO_NETWORK),
-        _ => {}
-    }
-    for (at, range) in block["except"].as_array().into_iter().flatten().enumerate() {
-        if !range.as_str().is_some_and(is_network) {
-            report.invalid(format!("{path}.ipBlock.except[{at}]"), range, NO_NETWORK);
+    let whole = text(&block["cidr"]);
+    let Some(whole) = network(whole) else {
+        return match whole {
+            "" => report.required(format!("{path}.ipBlock.cidr"), ""),
+            _ => report.invalid(format!("{path}.ipBlock.cidr"), &block["cidr"], NO_NETWORK),
+        };
+    };
+    for (at, range) in items(&block["except"]).iter().enumerate() {
+        let path = format!("{path}.ipBlock.except[{at}]");
+        match network(text(range)) {
+            None => report.invalid(path, range, NO_NETWORK),
+            Some(part) if !whole.is_above(&part) => report.invalid(path, range, "must be a strict subset of `cidr`"),
+            Some(_) => {}
         }
     }
 }
@@ -149,8 +154,21 @@ fn check_host(report: &mut Report<'_>, host: &Value, path: String) {
     report.subdomain(path, &plain.unwrap_or_default().into());
 }
 
+/// What an exact path, or a prefix of paths, must not contain.
+const PATH_PARTS_REFUSED: [&str; 5] = ["//", "/./", "/../", "%2f", "%2F"];
+/// How it must not end.
+const PATH_ENDS_REFUSED: [&str; 2] = ["/..", "/."];
+
 fn check_path(report: &mut Report<'_>, route: &Value, path: &str) {
     let text = route["path"].as_str().unwrap_or_default();
+    if matches!(route["pathType"].as_str(), Some("Exact" | "Prefix")) {
+        for part in PATH_PARTS_REFUSED.iter().filter(|part| text.contains(**part)) {
+            report.invalid(format!("{path}.path"), &text.into(), &format!("must not contain '{part}'"));
+        }
+        for end in PATH_ENDS_REFUSED.iter().filter(|end| text.ends_with(**end)) {
+            report.invalid(format!("{path}.path"), &text.into(), &format!("cannot end with '{end}'"));
+        }
+    }
     match route["pathType"].as_str() {
         None => return report.required(format!("{path}.pathType"), "pathType must be specified"),
         Some("Exact" | "Prefix") if !text.starts_with('/') => {

@@ -73,6 +73,8 @@ pub(super) fn check_binding(report: &mut Report<'_>) {
     }
     if text(&role["name"]).is_empty() {
         report.required("roleRef.name", "");
+    } else {
+        report.path_segment("roleRef.name", &role["name"]);
     }
     for (at, subject) in report.at("/subjects").as_array().into_iter().flatten().enumerate() {
         let path = format!("subjects[{at}]");
@@ -114,6 +116,10 @@ pub(super) fn check_role(report: &mut Report<'_>) {
         if !is_empty(&rule["nonResourceURLs"]) {
             if is_local {
                 let detail = "namespaced rules cannot apply to non-resource URLs";
+                report.invalid(format!("{path}.nonResourceURLs"), &rule["nonResourceURLs"], detail);
+            }
+            if ["apiGroups", "resources", "resourceNames"].iter().any(|list| !is_empty(&rule[*list])) {
+                let detail = "rules cannot apply to both regular resources and non-resource URLs";
                 report.invalid(format!("{path}.nonResourceURLs"), &rule["nonResourceURLs"], detail);
             }
             continue;
@@ -163,6 +169,12 @@ const PRIORITIES_OF_SYSTEM: [(&str, i64); 2] =
     [("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000)];
 
 pub(super) fn check_priority_class(report: &mut Report<'_>) {
+    if let Some(old) = report.old {
+        if old["value"] != report.resource["value"] {
+            report.forbidden("value", "may not be changed in an update.");
+        }
+        return report.immutable("/preemptionPolicy");
+    }
     let name = report.at("/metadata/name").as_str().unwrap_or_default();
     let is_of_system = name.starts_with("system-");
     if is_of_system {
@@ -185,15 +197,7 @@ pub(super) fn check_priority_class(report: &mut Report<'_>) {
     if !is_of_system && report.at("/value").as_i64().is_some_and(|value| value > PRIORITY_MAX) {
         report.forbidden("value", &format!("maximum allowed value of a user defined priority is {PRIORITY_MAX}"));
     }
-    if report.old.is_some_and(|old| old["value"] != report.resource["value"]) {
-        report.forbidden("value", "may not be changed in an update.");
-    }
-    let policy = report.at("/preemptionPolicy");
-    if report.old.is_some() {
-        report.immutable("/preemptionPolicy");
-    } else {
-        check_preemption_policy(report, policy, "preemptionPolicy");
-    }
+    check_preemption_policy(report, report.at("/preemptionPolicy"), "preemptionPolicy");
 }
 
 pub(super) fn check_namespace(report: &mut Report<'_>) {

@@ -102,25 +102,27 @@ pub(super) fn check_deployment(report: &mut Report<'_>) {
         report.invalid("spec.progressDeadlineSeconds", deadline, "must be greater than minReadySeconds");
     }
     let strategy = report.at("/spec/strategy");
-    if strategy["type"] == "Recreate" && strategy.get("rollingUpdate").is_some() {
-        let detail = "may not be specified when strategy `type` is 'Recreate'";
-        report.forbidden("spec.strategy.rollingUpdate", detail);
-    }
-    if !["Recreate", "RollingUpdate"].iter().any(|known| strategy["type"] == *known) {
-        report.unsupported("spec.strategy", strategy, &["Recreate", "RollingUpdate"]);
-    }
-    let update = &strategy["rollingUpdate"];
-    report.count_or_part("spec.strategy.rollingUpdate.maxUnavailable", &update["maxUnavailable"]);
-    report.count_or_percent("spec.strategy.rollingUpdate.maxSurge", &update["maxSurge"]);
-    let is_zero = |name: &str| {
-        matches!(&strategy["rollingUpdate"][name], Value::Number(number) if number.as_i64() == Some(0))
-            || strategy["rollingUpdate"][name] == "0%"
-    };
-    if is_zero("maxSurge") && is_zero("maxUnavailable") {
-        let shown = &strategy["rollingUpdate"]["maxUnavailable"];
-        report.invalid("spec.strategy.rollingUpdate.maxUnavailable", shown, "may not be 0 when `maxSurge` is 0");
+    match text(&strategy["type"]) {
+        "Recreate" if strategy.get("rollingUpdate").is_some() => {
+            let detail = "may not be specified when strategy `type` is 'Recreate'";
+            report.forbidden("spec.strategy.rollingUpdate", detail);
+        }
+        "Recreate" => {}
+        "RollingUpdate" => check_rolling_update(report, &strategy["rollingUpdate"]),
+        _ => report.unsupported("spec.strategy", strategy, &["Recreate", "RollingUpdate"]),
     }
     report.immutable("/spec/selector");
+}
+
+/// Checks how many pods a deployment replaces at a time.
+fn check_rolling_update(report: &mut Report<'_>, update: &Value) {
+    report.count_or_part("spec.strategy.rollingUpdate.maxUnavailable", &update["maxUnavailable"]);
+    report.count_or_percent("spec.strategy.rollingUpdate.maxSurge", &update["maxSurge"]);
+    let is_zero = |name: &str| update[name].as_i64() == Some(0) || update[name] == "0%";
+    if is_zero("maxSurge") && is_zero("maxUnavailable") {
+        let shown = &update["maxUnavailable"];
+        report.invalid("spec.strategy.rollingUpdate.maxUnavailable", shown, "may not be 0 when `maxSurge` is 0");
+    }
 }
 
 pub(super) fn check_replica_set(report: &mut Report<'_>) {

@@ -66,6 +66,11 @@ impl Kinds {
         self.each(|mut kinds| kinds.any(|info| info.built_in().is_some() && is_meant(info)))
     }
 
+    /// Returns whether some built-in kind of Kubernetes is in this group.
+    pub fn has_built_in_group(&self, group: &str) -> bool {
+        self.each(|mut kinds| kinds.any(|info| info.built_in().is_some() && info.kind.group == group))
+    }
+
     /// Returns at most three kinds with names similar to `name`.
     pub fn similar(&self, name: &str) -> Vec<String> {
         let wanted = name.to_lowercase();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{Validation, WriteContext, fields, set, specification};
 use crate::path::Path;
@@ -120,11 +120,8 @@ pub(super) fn with_violations(
 ) -> Error {
     let Some(schema) = schema else { return error };
     let Error::Invalid { path, reason } = error else { return error };
-    let is_of_name = path == "metadata.name";
     let mut violations = vec![violation(path, &reason)];
-    if is_of_name && let Some(other) = other_violation(&document) {
-        violations.push(other);
-    }
+    violations.extend(other_violations(&document, &violations[0]));
     if violations[0].path == "metadata.generateName" {
         // The name would have the same fault.
         let detail = violations[0].detail.clone();
@@ -156,16 +153,15 @@ fn violation(path: String, reason: &str) -> Violation {
     Violation { path, reason, detail: detail.to_owned() }
 }
 
-/// Returns the first fault of the metadata of a document besides its name.
-fn other_violation(document: &Value) -> Option<Violation> {
-    let mut metadata = document.get("metadata")?.as_object()?.clone();
-    metadata.insert("name".to_owned(), "a".into());
-    let named = json!({ "apiVersion": document["apiVersion"], "kind": document["kind"], "metadata": metadata });
-    match validate::document(&named) {
-        // Some kinds have names of another form.
-        Err(Error::Invalid { path, reason }) if path != "metadata.name" => Some(violation(path, &reason)),
+/// Returns the faults of the metadata of a document besides a known one.
+fn other_violations(document: &Value, known: &Violation) -> Vec<Violation> {
+    let Some(metadata) = document.get("metadata").and_then(Value::as_object) else { return Vec::new() };
+    let faults = validate::metadata_faults(metadata).into_iter();
+    let violations = faults.filter_map(|fault| match fault {
+        Error::Invalid { path, reason } => Some(violation(path, &reason)),
         _ => None,
-    }
+    });
+    violations.filter(|found| found != known).collect()
 }
 
 /// Returns whether a violation keeps the rules in CEL from being evaluated: they rely on the shape of the document.
