@@ -113,7 +113,7 @@ fn is_protobuf_metadata(range: &MediaRange<'_>) -> bool {
 }
 
 fn is_cbor(range: &MediaRange<'_>) -> bool {
-    matches!(range.media, cbor::CONTENT_TYPE | cbor::SEQUENCE_CONTENT_TYPE) && range.parameter("as").is_none()
+    range.media == cbor::CONTENT_TYPE && range.parameter("as").is_none()
 }
 
 /// Returns whether the client accepts aggregated discovery (`APIGroupDiscoveryList`, v2).

@@ -14,6 +14,7 @@ mod limits;
 pub(crate) mod normal_form;
 mod parse;
 mod prune;
+mod replicas;
 mod rules;
 mod schemas;
 
@@ -33,6 +34,7 @@ pub use crate::violation::{Reason, VIOLATIONS_MAX, Violation};
 use built_in::Rules;
 pub use built_in::{Generation, KindRules, TypeCheck};
 pub(crate) use format::is_known_format;
+pub use replicas::ReplicaPointers;
 pub(crate) use schemas::DeclaredIndexes;
 pub use schemas::{Schemas, VersionSchema};
 
@@ -63,6 +65,8 @@ pub struct Schema {
     typed: Option<Box<TypedField>>,
     /// The rules of a built-in kind; only the root has them.
     rules: Option<Rules>,
+    /// The numbers of replicas of a kind with a scale; only the root has them.
+    replicas: Option<Box<ReplicaPointers>>,
     /// The source of the schema; only the root has it.
     source: Option<Arc<Value>>,
 }
@@ -141,6 +145,18 @@ impl Schema {
         Ok(Self { rules: Some(Rules(rules, types)), ..parse::parse_built_in(source)? })
     }
 
+    /// Returns the schema of a kind with a scale.
+    #[must_use]
+    pub fn with_replicas(self, replicas: ReplicaPointers) -> Self {
+        Self { replicas: Some(Box::new(replicas)), ..self }
+    }
+
+    /// Returns what is wrong with the actual number of replicas in a status.
+    pub(crate) fn check_status_replicas(&self, status: &Value) -> Option<Violation> {
+        let pointer = self.replicas.as_ref()?.status.strip_prefix("/status")?;
+        replicas::violation(status, ".status", pointer)
+    }
+
     /// Returns the source of the schema; `None` for the schema of a part.
     pub fn source(&self) -> Option<&Value> {
         self.source.as_deref()
@@ -214,7 +230,12 @@ impl Schema {
         defaults::set(self, value, is_resource)?;
         // The rules rely on the types of the fields.
         let rules = self.rules.filter(|_| check::first_mistyped(self, value, path).is_none());
-        let Some(Rules(rules, _)) = rules else { return Ok(check::check(self, value, path)) };
+        let Some(Rules(rules, _)) = rules else {
+            let mut violations = check::check(self, value, path);
+            let replicas = self.replicas.as_ref();
+            violations.extend(replicas.and_then(|replicas| replicas::violation(value, "", &replicas.spec)));
+            return Ok(violations);
+        };
         if let Some(old) = old {
             rules.confine(value, old, subresource);
         }

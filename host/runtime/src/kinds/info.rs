@@ -7,7 +7,7 @@ use homeostat_component::KindDeclaration;
 use homeostat_store::catalog::ServedKind;
 use homeostat_store::definition::{Conversion, Definition, Presentation, PrinterColumn, Scale, Version};
 use homeostat_store::jsonpath::JsonPath;
-use homeostat_store::schema::Schema;
+use homeostat_store::schema::{ReplicaPointers, Schema};
 use homeostat_store::{IndexTerm, Kind, Revision};
 use serde::Serialize;
 use serde_json::Value;
@@ -444,7 +444,14 @@ impl KindInfo {
         let parse = |version: &str, schema: &Option<Value>| {
             let parsed = schema.as_ref().map(Schema::parse).transpose();
             let wrong = |error| Error::BadDocument(format!("schema of {}: {error}", self.kind));
-            parsed.map(|schema| (version.to_owned(), schema)).map_err(wrong)
+            let scale = self.scale_in(version).filter(|_| self.is_of_definition());
+            let scaled = |schema: Schema| match scale {
+                Some(ScaleSource::Fields(ScalePaths { spec, status, .. })) => {
+                    schema.with_replicas(ReplicaPointers { spec, status })
+                }
+                Some(ScaleSource::Server) | None => schema,
+            };
+            parsed.map(|schema| (version.to_owned(), schema.map(scaled))).map_err(wrong)
         };
         if let Some(schema) = self.schema.as_ref().filter(|_| !self.is_of_definition()) {
             let wrong = |error| Error::BadDocument(format!("schema of {}: {error}", self.kind));

@@ -180,12 +180,14 @@ fn unchecked_rules() -> Violation {
 /// Admits a status; drops one that the schema does not know.
 fn admit_status(schema: &Schema, status: Option<Value>) -> Result<(Vec<Violation>, Option<Value>)> {
     let Some(mut status) = status else { return Ok((Vec::new(), None)) };
+    let replicas = schema.check_status_replicas(&status);
     match schema.field("status") {
         Some(schema) => {
-            let violations = schema.admit(&mut status, &Path::ROOT.field("status"), false, None, None)?;
+            let mut violations = schema.admit(&mut status, &Path::ROOT.field("status"), false, None, None)?;
+            violations.extend(replicas);
             Ok((violations, Some(status)))
         }
-        None => Ok((Vec::new(), Some(status).filter(|_| schema.keeps_unknown()))),
+        None => Ok((Vec::from_iter(replicas), Some(status).filter(|_| schema.keeps_unknown()))),
     }
 }
 
