@@ -41,11 +41,6 @@ impl<'a> FieldReader<'a> {
         self.map.get(name).filter(|value| !value.is_null())
     }
 
-    /// Returns a field, even if it is null; `None` when it is absent.
-    pub(crate) fn get_even_null(&self, name: &str) -> Option<&'a Value> {
-        self.map.get(name)
-    }
-
     /// Returns a boolean field; false when it is absent.
     pub(crate) fn flag(&self, name: &str) -> Result<bool> {
         match self.get(name) {

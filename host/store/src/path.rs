@@ -9,7 +9,7 @@ const STEP_CHARS_MAX: usize = 128;
 
 /// A path from the root of a document to a value.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Path<'a> {
+pub struct Path<'a> {
     parent: Option<&'a Path<'a>>,
     step: Segment<'a>,
 }
@@ -24,20 +24,20 @@ enum Segment<'a> {
 
 impl<'a> Path<'a> {
     /// The root of a document; displayed as the empty string.
-    pub(crate) const ROOT: Path<'static> = Path { parent: None, step: Segment::Root };
+    pub const ROOT: Path<'static> = Path { parent: None, step: Segment::Root };
 
     /// Returns the path of a named field, as `.spec`.
-    pub(crate) fn field(&'a self, name: &'a str) -> Self {
+    pub fn field(&'a self, name: &'a str) -> Self {
         Self { parent: Some(self), step: Segment::Field(name) }
     }
 
     /// Returns the path of an entry of a map with free keys, as `[name]`.
-    pub(crate) fn key(&'a self, name: &'a str) -> Self {
+    pub fn key(&'a self, name: &'a str) -> Self {
         Self { parent: Some(self), step: Segment::Key(name) }
     }
 
     /// Returns the path of an item of a list, as `[0]`.
-    pub(crate) fn item(&'a self, at: usize) -> Self {
+    pub fn item(&'a self, at: usize) -> Self {
         Self { parent: Some(self), step: Segment::Item(at) }
     }
 }

@@ -9,6 +9,7 @@
 mod built_in;
 mod check;
 mod defaults;
+mod draft;
 mod format;
 mod limits;
 pub(crate) mod normal_form;
@@ -23,18 +24,20 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::path::Path;
 use crate::{Error, Kind, Result, Subresource};
 use limits::Constraints;
 use rules::PartRules;
 
 pub use homeostat_cel::quantity::Quantity;
 
+pub use crate::path::Path;
 pub use crate::violation::{Reason, VIOLATIONS_MAX, Violation};
 use built_in::Rules;
 pub use built_in::{Generation, KindRules, TypeCheck};
+pub use draft::{DefaultChecker, Draft};
 pub(crate) use format::is_known_format;
 pub use replicas::ReplicaPointers;
+pub use rules::keyword_violations as rule_keyword_violations;
 pub(crate) use schemas::DeclaredIndexes;
 pub use schemas::{Schemas, VersionSchema};
 

@@ -3,39 +3,19 @@
 //!
 //! Source: `pkg/apis/apiextensions` of `k8s.io/apiextensions-apiserver`.
 
-use homeostat_store::schema::{KindRules, Reason, Schema, Violation};
-use homeostat_store::{Kind, Subresource};
+mod conversion;
+mod names;
+mod schema;
+mod versions;
+
+use homeostat_store::schema::{KindRules, Reason, Schema, VIOLATIONS_MAX, Violation};
+use homeostat_store::{Kind, NameForm, Subresource};
 use serde_json::{Map, Value, json};
+
+use self::versions::Versions;
 
 /// The annotation that names the approval of a definition in a group of Kubernetes.
 const APPROVAL: &str = "api-approved.kubernetes.io";
-/// The formats of a printer column.
-const COLUMN_FORMATS: [&str; 8] = ["int32", "int64", "float", "double", "byte", "date", "date-time", "password"];
-/// The keywords at the root of a schema whose kind has the status subresource.
-const ROOT_KEYWORDS: [&str; 22] = [
-    "description",
-    "type",
-    "format",
-    "title",
-    "maximum",
-    "exclusiveMaximum",
-    "minimum",
-    "exclusiveMinimum",
-    "maxLength",
-    "minLength",
-    "pattern",
-    "maxItems",
-    "minItems",
-    "uniqueItems",
-    "multipleOf",
-    "required",
-    "items",
-    "properties",
-    "externalDocs",
-    "example",
-    "x-kubernetes-preserve-unknown-fields",
-    "x-kubernetes-validations",
-];
 
 /// Returns the schema of definitions: any fields, with these rules.
 pub(crate) fn schema(_: &Kind) -> Option<Schema> {
@@ -67,24 +47,51 @@ impl KindRules for DefinitionRules {
         if subresource.is_some() {
             return Vec::new();
         }
-        let mut violations = Vec::from_iter(unapproved(definition, old));
-        let spec = &definition["spec"];
-        if old.is_some_and(|old| old["spec"] == *spec) {
-            return violations;
+        let (spec, mut violations) = (&definition["spec"], Vec::new());
+        if old.is_none_or(|old| old["spec"] != *spec) {
+            if old.is_none() {
+                names::check_definition_name(definition, &mut violations);
+            }
+            check_specification(spec, &mut violations);
+            match old {
+                Some(old) => names::check_unchanged(spec, old, &mut violations),
+                None => Versions::of(spec).check_stored(&mut violations),
+            }
         }
-        violations.extend(old.and_then(|old| other_scope(&spec["scope"], &old["spec"]["scope"])));
-        if let Some(group) = spec["group"].as_str().filter(|group| !group.is_empty() && !group.contains('.')) {
-            let detail = format!("{group:?}: should be a domain with at least one dot");
-            violations.push(invalid("spec.group", detail));
-        }
-        for (at, version) in spec["versions"].as_array().into_iter().flatten().enumerate() {
-            check_version(version, &format!("spec.versions[{at}]"), &mut violations);
+        violations.extend(unapproved(definition, old));
+        if spec["preserveUnknownFields"] == true && old.is_none_or(|old| old["spec"]["preserveUnknownFields"] != true) {
+            let words = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema \
+                         instead";
+            violations.push(invalid("spec.preserveUnknownFields", format!("true: {words}")));
         }
         violations
     }
 
     fn first_status(&self, _definition: &Value) -> Value {
         Value::Null
+    }
+}
+
+/// Checks a specification, in the order of Kubernetes.
+fn check_specification(spec: &Value, violations: &mut Vec<Violation>) {
+    let versions = Versions::of(spec);
+    names::check_place(spec, violations);
+    versions.check_each(violations);
+    names::check_names(&spec["names"], violations);
+    versions.check_shared(violations);
+    conversion::check(&spec["conversion"], violations);
+    violations.truncate(VIOLATIONS_MAX);
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+/// Checks that a text has a form.
+fn form(path: String, value: &Value, form: &NameForm, violations: &mut Vec<Violation>) {
+    let faults = form.faults(text(value));
+    if !faults.is_empty() {
+        violations.push(invalid(path, format!("{:?}: {}", text(value), faults.join(","))));
     }
 }
 
@@ -143,123 +150,6 @@ fn unapproved(definition: &Value, old: Option<&Value>) -> Option<Violation> {
             Some(invalid(path, detail))
         }
     }
-}
-
-fn other_scope(new: &Value, old: &Value) -> Option<Violation> {
-    (new != old).then(|| invalid("spec.scope", format!("{new}: field is immutable")))
-}
-
-fn check_version(version: &Value, path: &str, violations: &mut Vec<Violation>) {
-    let (schema, below) = (&version["schema"]["openAPIV3Schema"], format!("{path}.schema.openAPIV3Schema"));
-    if schema.is_null() {
-        violations.push(violation(&below, Reason::Required, ""));
-    }
-    if version["subresources"]["status"].is_object() {
-        check_root(schema, &below, violations);
-    }
-    if schema["nullable"] == true {
-        violations.push(violation(
-            format!("{below}.nullable"),
-            Reason::Forbidden,
-            "nullable cannot be true at the root",
-        ));
-    }
-    check_keywords(schema, &below, violations);
-    for (at, column) in version["additionalPrinterColumns"].as_array().into_iter().flatten().enumerate() {
-        let format = column["format"].as_str().unwrap_or_default();
-        if !format.is_empty() && !COLUMN_FORMATS.contains(&format) {
-            let detail = format!("{format:?}: must be one of {}", COLUMN_FORMATS.join(","));
-            violations.push(invalid(format!("{path}.additionalPrinterColumns[{at}].format"), detail));
-        }
-    }
-    check_selectable_fields(version, path, violations);
-}
-
-/// Checks the root of a schema whose property `status` is used alone for the status.
-fn check_root(schema: &Value, path: &str, violations: &mut Vec<Violation>) {
-    let is_set = |value: &Value| !is_zero(value);
-    let mut keywords = schema.as_object().into_iter().flatten().filter(|(_, value)| is_set(value));
-    let has_other_type = schema["type"].as_str().is_some_and(|of_type| !of_type.is_empty() && of_type != "object");
-    if has_other_type {
-        let detail = format!(
-            "{}: only \"object\" is allowed as the type at the root of the schema if the status subresource is enabled",
-            schema["type"]
-        );
-        violations.push(invalid(format!("{path}.type"), detail));
-    }
-    if let Some((other, _)) = keywords.find(|(name, _)| !ROOT_KEYWORDS.contains(&name.as_str()) && *name != "nullable")
-    {
-        let detail = format!("{other:?}: not allowed at the root of the schema if the status subresource is enabled");
-        violations.push(invalid(path, detail));
-    }
-}
-
-/// Returns whether Go reads a value as that of an absent field.
-fn is_zero(value: &Value) -> bool {
-    match value {
-        Value::Null => true,
-        Value::Bool(flag) => !flag,
-        Value::String(text) => text.is_empty(),
-        Value::Number(_) | Value::Array(_) | Value::Object(_) => false,
-    }
-}
-
-/// Checks the keywords of a schema and of all its parts. The depth of a document is bounded.
-fn check_keywords(schema: &Value, path: &str, violations: &mut Vec<Violation>) {
-    let Some(fields) = schema.as_object() else { return };
-    let mut forbid = |name: &str, detail: &str| {
-        violations.push(violation(format!("{path}.{name}"), Reason::Forbidden, detail));
-    };
-    if schema["uniqueItems"] == true {
-        forbid("uniqueItems", "uniqueItems cannot be set to true since the runtime complexity becomes quadratic");
-    }
-    if schema["id"].as_str().is_some_and(|id| !id.is_empty()) {
-        forbid("id", "id is not supported");
-    }
-    for name in ["items", "additionalProperties", "not"] {
-        if let Some(part) = fields.get(name) {
-            check_keywords(part, &format!("{path}.{name}"), violations);
-        }
-    }
-    for (name, part) in fields.get("properties").and_then(Value::as_object).into_iter().flatten() {
-        check_keywords(part, &format!("{path}.properties[{name}]"), violations);
-    }
-    for name in ["allOf", "anyOf", "oneOf"] {
-        for (at, part) in fields.get(name).and_then(Value::as_array).into_iter().flatten().enumerate() {
-            check_keywords(part, &format!("{path}.{name}[{at}]"), violations);
-        }
-    }
-}
-
-/// Checks that a schema has the fields by which a kind is selected, and that their values are scalars.
-fn check_selectable_fields(version: &Value, path: &str, violations: &mut Vec<Violation>) {
-    let mut known = Vec::new();
-    for (at, field) in version["selectableFields"].as_array().into_iter().flatten().enumerate() {
-        let text = field["jsonPath"].as_str().unwrap_or_default();
-        let names: Vec<&str> = text.split('.').skip(1).collect();
-        let fault = match part_of(&version["schema"]["openAPIV3Schema"], &names) {
-            None => Some("is an invalid path: does not refer to a valid field"),
-            Some(_) if names.first() == Some(&"metadata") => Some("must not point to fields in metadata"),
-            Some(part) if !["string", "boolean", "integer"].iter().any(|scalar| part["type"] == *scalar) => {
-                Some("must point to a field of type string, boolean or integer")
-            }
-            Some(_) => None,
-        };
-        let path = format!("{path}.selectableFields[{at}].jsonPath");
-        match fault {
-            Some(fault) => violations.push(invalid(path, format!("{text:?}: {fault}"))),
-            None if known.contains(&text) => violations.push(violation(path, Reason::Duplicate, format!("{text:?}"))),
-            None => known.push(text),
-        }
-    }
-}
-
-/// Returns the part of a schema that names lead to.
-fn part_of<'s>(schema: &'s Value, names: &[&str]) -> Option<&'s Value> {
-    names.iter().try_fold(schema, |part, name| match part.get("properties") {
-        Some(properties) => properties.get(name),
-        None => part.get("additionalProperties").filter(|part| part.is_object()),
-    })
 }
 
 #[cfg(test)]

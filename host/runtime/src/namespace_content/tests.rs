@@ -66,7 +66,7 @@ async fn a_deleted_namespace_waits_for_its_content() {
     let refused = host.write(config_map("a", &[]).into()).await.expect_err("the namespace is being deleted");
     let reason = "unable to create new content in namespace a because it is being terminated";
     assert!(matches!(refused, Error::TerminatingNamespace { .. }), "{refused}");
-    assert_eq!(refused.to_string(), format!("configmaps \"one\" is forbidden: {reason}"));
+    assert_eq!(refused.to_string(), format!("configmaps \"c\" is forbidden: {reason}"));
     let told = async {
         loop {
             let namespace = host.store().get(&key("a")).await.expect("it is held");

@@ -71,7 +71,8 @@ fn an_operation_that_does_not_fit_is_named() {
     for (operation, wanted) in [
         (json!({"op": "remove", "path": "/x"}), "patch[0]"),
         (json!({"op": "add", "path": "/x/y", "value": 1}), "patch[0]"),
-        (json!({"op": "copy", "from": "/x", "path": "/y"}), "patch[0]"),
+        (json!({"op": "copy", "from": "/x/z", "path": "/y"}), "patch[0]"),
+        (json!({"op": "move", "from": "/x", "path": "/y"}), "patch[0]"),
         (json!({"op": "add", "path": "/a/-1", "value": 1}), "patch[0]"),
         (json!({"op": "add", "path": "/a/99999999999999999999", "value": 1}), "patch[0]"),
         (json!({"op": "add", "path": "x", "value": 1}), "patch"),
@@ -81,6 +82,8 @@ fn an_operation_that_does_not_fit_is_named() {
     }
     let refused = change(&json!({}), &Change::Json(json!({})), None);
     assert!(matches!(refused, Err(Error::Invalid { .. })));
+    let copy = json!([{"op": "copy", "from": "/x", "path": "/y"}]);
+    assert_eq!(change(&json!({}), &Change::Json(copy), None).unwrap(), json!({"y": null}), "as in Kubernetes");
 }
 
 /// Any JSON value of moderate size.

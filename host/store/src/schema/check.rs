@@ -20,16 +20,17 @@ const VALUES_SHOWN_MAX: usize = 20;
 
 /// Returns the violations of a value at `path`.
 pub(super) fn check(schema: &Schema, value: &Value, path: &Path<'_>) -> Vec<Violation> {
-    let mut report = SchemaChecker { found: Vec::new(), count_max: VIOLATIONS_MAX, visited: 0 };
+    let mut report = SchemaChecker::new(VIOLATIONS_MAX, false);
     report.value(schema, value, path);
     report.found
 }
 
-/// Returns whether a value is valid.
-fn fits(schema: &Schema, value: &Value, path: &Path<'_>) -> bool {
-    let mut report = SchemaChecker { found: Vec::new(), count_max: 1, visited: 0 };
-    report.value(schema, value, path);
-    report.found.is_empty()
+/// Returns the violations of a default. As in Kubernetes, its lists may have duplicates, and it has any type where integers
+/// and strings are allowed: a document that gets such a default is refused.
+pub(super) fn check_default(schema: &Schema, default: &Value, path: &Path<'_>) -> Vec<Violation> {
+    let mut report = SchemaChecker::new(VIOLATIONS_MAX, true);
+    report.value(schema, default, path);
+    report.found
 }
 
 /// Returns the first value at or below `path` of another type than its schema; a null and any number have every type.
@@ -66,9 +67,22 @@ struct SchemaChecker {
     count_max: usize,
     /// Values that were checked.
     visited: usize,
+    /// Whether the value is a default.
+    is_default: bool,
 }
 
 impl SchemaChecker {
+    fn new(count_max: usize, is_default: bool) -> Self {
+        Self { found: Vec::new(), count_max, visited: 0, is_default }
+    }
+
+    /// Returns whether a value is valid.
+    fn fits(&self, schema: &Schema, value: &Value, path: &Path<'_>) -> bool {
+        let mut report = Self::new(1, self.is_default);
+        report.value(schema, value, path);
+        report.found.is_empty()
+    }
+
     fn is_full(&self) -> bool {
         self.found.len() >= self.count_max
     }
@@ -89,7 +103,8 @@ impl SchemaChecker {
             return;
         }
         self.visited += 1;
-        if let Some(wanted) = schema.value_type.filter(|wanted| !wanted.holds(value)) {
+        let has_any_type = |wanted: &ValueType| self.is_default && *wanted == ValueType::IntegerOrString;
+        if let Some(wanted) = schema.value_type.filter(|wanted| !wanted.holds(value) && !has_any_type(wanted)) {
             let format = schema.limits.as_ref().and_then(|limits| limits.format);
             let (name, found) = match (format, value) {
                 (Some(format), Value::Bool(_) | Value::Object(_)) => (format.name(), ""),
@@ -186,7 +201,7 @@ impl SchemaChecker {
     fn items(&mut self, schema: &Schema, items: &[Value], path: &Path<'_>) {
         match &schema.list {
             // The rules of built-in kinds find their duplicates.
-            _ if schema.is_typed() => {}
+            _ if schema.is_typed() || self.is_default => {}
             ListType::Atomic => {}
             ListType::Set => self.duplicates(items, path, Value::to_string, shown),
             ListType::Map(keys) => match items.iter().position(|item| !item.is_object() && !item.is_null()) {
@@ -232,7 +247,10 @@ impl SchemaChecker {
         let hidden = limits.format == Some(Format::Password);
         let shown = if hidden { "\"…\"".to_owned() } else { shown(value) };
         self.supported(limits, &shown, value, path);
-        match (limits.format.filter(|format| !format.holds(value)), schema.value_type) {
+        // The types of built-in kinds read an empty text as no bytes. For others, Kubernetes has no empty form of them.
+        let is_no_byte = |format: Format| format == Format::Byte && *value == "" && !schema.is_typed();
+        let format = limits.format.filter(|format| !format.holds(value) || is_no_byte(*format));
+        match (format, schema.value_type) {
             (Some(format), Some(of_type)) if value.is_number() && !schema.is_typed() => {
                 self.out_of_range(of_type, Some(format), path);
             }
@@ -276,8 +294,15 @@ impl SchemaChecker {
                 self.invalid(path, shown, &format!("should be less than{equal} {bound}"));
             }
         }
-        if let Some(of) = limits.multiple_of.as_ref().filter(|of| !is_multiple(number, of)) {
-            self.invalid(path, shown, &format!("should be a multiple of {of}"));
+        match &limits.multiple_of {
+            Some(of) if of.as_f64().is_none_or(|of| of <= 0.0) => {
+                let detail = format!("{of}: factor MultipleOf declared for {path} must be positive: {of}");
+                self.add(path, Reason::Invalid, detail);
+            }
+            Some(of) if !is_multiple(number, of) => {
+                self.invalid(path, shown, &format!("should be a multiple of {of}"));
+            }
+            _ => {}
         }
     }
 
@@ -348,7 +373,7 @@ impl SchemaChecker {
             }
             _ => {}
         }
-        if limits.not.as_ref().is_some_and(|schema| fits(schema, value, path)) {
+        if limits.not.as_ref().is_some_and(|schema| self.fits(schema, value, path)) {
             self.combination(path, "must not validate the schema (not)");
         }
     }
@@ -367,7 +392,7 @@ impl SchemaChecker {
 
     /// Validates a value against one schema of several.
     fn alternative(&self, schema: &Schema, value: &Value, path: &Path<'_>) -> Self {
-        let mut report = Self { found: Vec::new(), count_max: self.count_max, visited: 0 };
+        let mut report = Self::new(self.count_max, self.is_default);
         report.value(schema, value, path);
         report
     }

@@ -5,6 +5,7 @@
 //! violating the other rules, so that a new rule does not make stored resources unusable. Source: Kubernetes.
 
 mod declared_type;
+mod keywords;
 mod parse;
 
 use std::cell::OnceCell;
@@ -19,12 +20,13 @@ use super::{ListType, Reason, Schema, VIOLATIONS_MAX, Violation};
 use crate::path::Path;
 use crate::violation::{shown, type_name};
 
-pub(super) use parse::parse;
+pub use keywords::keyword_violations;
+pub(super) use parse::{parse, parse_draft};
 
 /// Largest cost of one evaluation, which is about a twentieth of a second. Source: Kubernetes.
 const EXPRESSION_COST_MAX: u64 = 1_000_000;
 /// Largest cost of all evaluations for one write. Source: Kubernetes.
-const DOCUMENT_COST_MAX: u64 = 10_000_000;
+pub(super) const DOCUMENT_COST_MAX: u64 = 10_000_000;
 /// Longest message that an expression makes, in bytes. Source: Kubernetes.
 const MESSAGE_BYTES_MAX: usize = 5 << 10;
 
@@ -34,6 +36,8 @@ pub(super) struct PartRules {
     /// The type of the part.
     self_type: Type,
     rules: Vec<Rule>,
+    /// Why other rules of a draft were not compiled.
+    not_compiled: Vec<String>,
     /// Their source, by which they are compared.
     source: Arc<Value>,
 }
@@ -66,6 +70,20 @@ pub(super) fn check(schema: &Schema, resource: &Value, old: Option<&Value>) -> V
     let mut checker = RuleChecker { found: Vec::new(), budget: Budget::new(DOCUMENT_COST_MAX), is_exhausted: false };
     let before = Before { same_part: old, is_created: old.is_none(), parent: None };
     checker.part(schema, resource, before, &Path::ROOT);
+    checker.found
+}
+
+/// Returns the violations of the rules of a part by its default, within a budget for all defaults of a schema. As in
+/// Kubernetes, a default follows itself, and then nothing.
+pub(super) fn check_default(schema: &Schema, default: &Value, budget: &mut Budget) -> Vec<Violation> {
+    let mut checker = RuleChecker { found: Vec::new(), budget: Budget::new(budget.left()), is_exhausted: false };
+    for same_part in [Some(default), None] {
+        if checker.found.is_empty() {
+            let before = Before { same_part, is_created: true, parent: None };
+            checker.part(schema, default, before, &Path::ROOT);
+        }
+    }
+    *budget = checker.budget;
     checker.found
 }
 
@@ -186,6 +204,10 @@ impl RuleChecker {
     }
 
     fn rules(&mut self, rules: &PartRules, (schema, value): (&Schema, &Value), before: Before<'_>, path: &Path<'_>) {
+        for fault in &rules.not_compiled {
+            let detail = format!("{:?}: rule compile error: {fault}", type_name(value));
+            self.add(path.to_string(), Reason::Invalid, detail);
+        }
         for rule in &rules.rules {
             if self.is_over() {
                 return;

@@ -1,4 +1,5 @@
 use homeostat_fixtures::memory_store;
+use homeostat_store::definition::INDEXED_LABELS;
 use homeostat_store::memory::MemoryStore;
 use homeostat_store::{EventType, Precondition, Propagation, Store, Write};
 use serde_json::json;
@@ -14,8 +15,15 @@ fn event(kind: EventType, resource: &Arc<Resource>) -> Event {
 
 /// Creates a definition that cannot be parsed: it is reported, and nothing else is done.
 async fn create(store: &MemoryStore) -> Arc<Resource> {
+    let names = json!({ "kind": "Site", "listKind": "SiteList", "plural": "sites", "singular": "site" });
     let document = json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": { "name": NAME }, "spec": {},
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": { "name": NAME, "annotations": { INDEXED_LABELS: "no label" } },
+        "spec": {
+            "group": "example.com", "scope": "Cluster", "names": names, "versions": [{
+                "name": "v1", "served": true, "storage": true, "schema": { "openAPIV3Schema": { "type": "object" } },
+            }],
+        },
     });
     store.write(Write::Create { document }).await.unwrap().resource
 }

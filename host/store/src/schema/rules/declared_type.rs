@@ -40,7 +40,7 @@ pub(super) fn of(schema: &Schema, is_resource: bool) -> Option<DeclaredType> {
             };
             found(Type::List(Arc::new(cel::ListType { item: item.value, identity, count_max })), 2)
         }
-        ValueType::Object => match &schema.additional {
+        ValueType::Object => match schema.additional.as_deref().filter(|values| **values != Schema::anything()) {
             Some(values) => {
                 let value = of(values, values.embedded)?;
                 let count_max = limit(schema, |limits| limits.properties_max)

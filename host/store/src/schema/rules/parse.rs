@@ -6,35 +6,68 @@ use homeostat_cel::{Expression, Type};
 use serde_json::Value;
 
 use super::declared_type::{self, DeclaredType, REQUEST_BYTES_MAX, limit};
+use super::keywords::{KEYWORD, REASONS, RuleFault, field_path, keyword_faults};
 use super::{PartRules, Rule};
 use crate::fields::FieldReader;
-use crate::path::Path;
-use crate::schema::{ListType, Reason, Schema, ValueType};
+use crate::path::{Path, shortened};
+use crate::schema::parse::reader;
+use crate::schema::{ListType, Reason, Schema, VIOLATIONS_MAX, Violation};
+use crate::violation::VALUE_CHARS_MAX;
 use crate::{Error, Result};
 
-const KEYWORD: &str = "x-kubernetes-validations";
 /// Largest estimated cost of one rule for one document. Source: Kubernetes.
 const RULE_COST_MAX: u64 = 10_000_000;
 /// Largest estimated cost of all rules of a schema. Source: Kubernetes.
 const SCHEMA_COST_MAX: u64 = 100_000_000;
+/// Rules that are named when the cost of all rules is too large. Source: Kubernetes.
+const EXPENSIVE_MAX: usize = 4;
 
 /// Compiles the rules of a whole schema, whose other keywords are parsed.
 ///
 /// # Errors
 /// `Invalid` with the path of a rule that cannot be compiled or costs too much.
 pub(in crate::schema) fn parse(schema: &mut Schema, source: &Value, path: &Path<'_>) -> Result<()> {
-    let mut parser = RuleParser { cost: 0 };
-    parser.part(schema, source, path, Place { is_resource: true, count_max: Some(1), uncorrelated: None })?;
-    if parser.cost > SCHEMA_COST_MAX {
-        let what = "estimated rule cost total for entire OpenAPIv3 schema";
-        return Err(Error::invalid(path.to_string(), too_expensive(what, parser.cost, SCHEMA_COST_MAX)));
+    let mut parser = RuleParser::default();
+    parser.part(schema, source, path, Place::ROOT)?;
+    let total = parser.cost_fault(path);
+    match parser.faults.into_iter().next().or(total) {
+        Some(fault) => Err(Error::invalid(fault.path, fault.words)),
+        None => Ok(()),
     }
-    Ok(())
 }
 
-struct RuleParser {
+/// Compiles the rules of a draft, and returns the first of all their violations. Skips the refused parts and those above them.
+///
+/// # Errors
+/// `Invalid` with the path of a field of the wrong type.
+pub(in crate::schema) fn parse_draft(
+    schema: &mut Schema,
+    source: &Value,
+    path: &Path<'_>,
+    refused: &[String],
+) -> Result<Vec<Violation>> {
+    let mut parser = RuleParser { refused: Some(refused), ..RuleParser::default() };
+    parser.part(schema, source, path, Place::ROOT)?;
+    if let Some(total) = parser.cost_fault(path) {
+        for (_, path) in std::mem::take(&mut parser.expensive) {
+            let words = "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema";
+            parser.add(path, Reason::Forbidden, "", words);
+        }
+        parser.faults.push(total);
+    }
+    Ok(parser.faults.into_iter().map(RuleFault::violation).collect())
+}
+
+#[derive(Default)]
+struct RuleParser<'a> {
+    /// The faults so far.
+    faults: Vec<RuleFault>,
+    /// The paths of the parts of a draft that are refused otherwise, also for the keywords of their rules.
+    refused: Option<&'a [String]>,
     /// The cost of the rules so far.
     cost: u64,
+    /// The most expensive rules with their paths.
+    expensive: Vec<(u64, String)>,
 }
 
 /// Where a part is.
@@ -45,77 +78,245 @@ struct Place {
     count_max: Option<u64>,
     /// The list above whose items have no identity, so that no part below corresponds to one before the write.
     uncorrelated: Option<String>,
+    /// Whether this part, or one above it, has rules.
+    is_ruled: bool,
+    /// Whether a part above, at or below which there are rules, has no known type.
+    is_unknown: bool,
 }
 
-impl RuleParser {
-    fn part(&mut self, schema: &mut Schema, source: &Value, path: &Path<'_>, place: Place) -> Result<()> {
-        let inner = |is_resource, count: Option<Option<u64>>| Place {
-            is_resource,
-            count_max: match count {
-                None => place.count_max,
-                Some(count) => place.count_max.zip(count).map(|(outer, count)| outer.saturating_mul(count)),
-            },
-            uncorrelated: place.uncorrelated.clone(),
-        };
-        let fields = FieldReader::of(source, *path)?;
-        let properties = path.field("properties");
-        for (name, source) in fields.entries("properties")? {
-            if let Some(part) = schema.properties.get_mut(name) {
-                let is_resource = part.embedded;
-                self.part(part, source, &properties.key(name), inner(is_resource, None))?;
-            }
-        }
-        let count_max = limit(schema, |limits| limits.properties_max);
-        if let (Some(part), Some(source @ Value::Object(_))) =
-            (&mut schema.additional, fields.get("additionalProperties"))
-        {
-            let place = inner(part.embedded, Some(count_max));
-            self.part(part, source, &path.field("additionalProperties"), place)?;
-        }
-        let count_max = limit(schema, |limits| limits.items_max);
-        let has_identity = matches!(schema.list, ListType::Map(_));
-        if let (Some(part), Some(source)) = (&mut schema.items, fields.get("items")) {
-            let mut place = inner(part.embedded, Some(count_max));
-            if !has_identity {
-                place.uncorrelated = place.uncorrelated.or_else(|| Some(path.field("items").to_string()));
-            }
-            self.part(part, source, &path.field("items"), place)?;
-        }
+impl Place {
+    const ROOT: Self =
+        Self { is_resource: true, count_max: Some(1), uncorrelated: None, is_ruled: false, is_unknown: false };
+}
+
+/// A compiled expression, and its fault.
+struct Compiled {
+    expression: Option<Expression>,
+    fault: Option<String>,
+}
+
+impl RuleParser<'_> {
+    /// Compiles the rules of a part and of all parts below. Returns whether the keywords of all these rules are valid: the
+    /// rules of a part are not compiled otherwise.
+    fn part(&mut self, schema: &mut Schema, source: &Value, path: &Path<'_>, mut place: Place) -> Result<bool> {
+        let fields = reader(source, path)?;
         let rules = fields.list(KEYWORD)?;
+        for (at, rule) in rules.iter().enumerate().filter(|(_, rule)| !rule.is_null()) {
+            FieldReader::of(rule, path.field(KEYWORD).item(at))?;
+        }
+        place.is_ruled |= !rules.is_empty();
+        place.is_unknown |= place.is_ruled && schema.value_type.is_none();
+        let mut is_sound = self.parts(schema, &fields, &place)?;
         if !rules.is_empty() {
-            schema.rules_of_part = Some(Arc::new(self.rules(schema, rules, &path.field(KEYWORD), &place)?));
+            let faults = keyword_faults(source, path, true);
+            is_sound &= faults.is_empty();
+            if is_sound && !self.is_refused(&path.to_string()) {
+                schema.rules_of_part = self.rules(schema, (source, path), rules, &place)?.map(Arc::new);
+            } else if self.refused.is_some() {
+                // The default of the part is checked by the rules all the same.
+                let mut silent = RuleParser::default();
+                schema.rules_of_part = silent.rules(schema, (source, path), rules, &place)?.map(Arc::new);
+            } else {
+                self.faults.extend(faults);
+            }
         }
         let parts = schema.properties.values().chain(schema.additional.as_deref()).chain(schema.items.as_deref());
         schema.has_rules = schema.rules_of_part.is_some() || parts.into_iter().any(|part| part.has_rules);
-        Ok(())
+        Ok(is_sound)
     }
 
-    fn rules(&mut self, schema: &Schema, sources: &[Value], path: &Path<'_>, place: &Place) -> Result<PartRules> {
-        let unknown = || Error::invalid(path.to_string(), "must not be used for a value without a known type");
-        let DeclaredType { value: self_type, bytes_min } =
-            declared_type::of(schema, place.is_resource).ok_or_else(unknown)?;
-        let count_max = place.count_max.unwrap_or(REQUEST_BYTES_MAX / (bytes_min + 1));
-        let mut rules = Vec::with_capacity(sources.len());
-        for (at, source) in sources.iter().enumerate() {
-            let fields = FieldReader::of(source, path.item(at))?;
-            let rule = rule(schema, &fields, &self_type, place)?;
-            self.charge(&fields, "rule", &rule.expression, count_max)?;
-            if let Some(expression) = &rule.message_expression {
-                self.charge(&fields, "messageExpression", expression, 1)?;
-            }
-            rules.push(rule);
+    fn parts(&mut self, schema: &mut Schema, fields: &FieldReader<'_>, place: &Place) -> Result<bool> {
+        let path = fields.path();
+        // Only the two types with parts of one kind have several values of them.
+        let count_max = match fields.text("type")? {
+            Some("object") if fields.get("additionalProperties").is_some() => limit(schema, |of| of.properties_max),
+            Some("array") => limit(schema, |of| of.items_max),
+            _ => Some(1),
+        };
+        let count_max = place.count_max.zip(count_max).map(|(outer, count)| outer.saturating_mul(count));
+        let inner = |part: &Schema| Place { is_resource: part.embedded, count_max, ..place.clone() };
+        let mut is_sound = true;
+        if let (Some(part), Some(source @ Value::Object(_))) =
+            (&mut schema.additional, fields.get("additionalProperties"))
+        {
+            let mut place = inner(part);
+            // A rule above does not see parts that the type does not have.
+            place.is_unknown |= place.is_ruled && fields.text("type")? != Some("object");
+            is_sound &= self.part(part, source, &path.field("additionalProperties"), place)?;
         }
-        Ok(PartRules { self_type, rules, source: Arc::new(Value::Array(sources.to_vec())) })
+        let properties = path.field("properties");
+        for (name, source) in fields.entries("properties")? {
+            if let Some(part) = schema.properties.get_mut(name) {
+                let place = inner(part);
+                is_sound &= self.part(part, source, &properties.key(name), place)?;
+            }
+        }
+        let has_identity = matches!(schema.list, ListType::Map(_));
+        if let (Some(part), Some(source)) = (&mut schema.items, fields.get("items")) {
+            let mut place = inner(part);
+            place.is_unknown |= place.is_ruled && fields.text("type")? != Some("array");
+            if !has_identity {
+                place.uncorrelated = place.uncorrelated.or_else(|| Some(path.to_string()));
+            }
+            is_sound &= self.part(part, source, &path.field("items"), place)?;
+        }
+        Ok(is_sound)
+    }
+
+    /// Returns whether a part or one below it is refused, or there is no room for more violations.
+    fn is_refused(&self, path: &str) -> bool {
+        let is_below =
+            |other: &str| other.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']));
+        self.faults.len() >= VIOLATIONS_MAX || self.refused.iter().copied().flatten().any(|other| is_below(other))
+    }
+
+    fn add(&mut self, path: String, reason: Reason, value: &str, words: impl Into<String>) {
+        self.faults.push(RuleFault { path, reason, value: value.to_owned(), words: words.into() });
+    }
+
+    /// Compiles the rules of a part; `None` for a part that expressions do not see.
+    fn rules(
+        &mut self,
+        schema: &Schema,
+        (part, path): (&Value, &Path<'_>),
+        sources: &[Value],
+        place: &Place,
+    ) -> Result<Option<PartRules>> {
+        let path = path.field(KEYWORD);
+        let declared = declared_type::of(schema, place.is_resource).filter(|_| !place.is_unknown);
+        let Some(DeclaredType { value: self_type, bytes_min }) = declared else {
+            self.add(path.to_string(), Reason::Internal, "", "must not be used for a value without a known type");
+            return Ok(None);
+        };
+        let count_max = place.count_max.unwrap_or(REQUEST_BYTES_MAX / (bytes_min + 1));
+        let (mut rules, mut not_compiled) = (Vec::with_capacity(sources.len()), Vec::new());
+        for (at, source) in sources.iter().enumerate() {
+            if self.faults.len() >= VIOLATIONS_MAX {
+                break;
+            }
+            if source["rule"].as_str().is_none_or(|text| text.trim().is_empty()) {
+                continue;
+            }
+            match self.rule(part, (source, &path.item(at)), &self_type, (place, count_max))? {
+                Ok(rule) => rules.push(rule),
+                Err(fault) => not_compiled.push(fault),
+            }
+        }
+        Ok(Some(PartRules { self_type, rules, not_compiled, source: Arc::new(Value::Array(sources.to_vec())) }))
+    }
+
+    /// Compiles a rule. Returns the fault of its expression, if it has one, and adds all of its faults.
+    fn rule(
+        &mut self,
+        part: &Value,
+        (source, path): (&Value, &Path<'_>),
+        self_type: &Type,
+        (place, count_max): (&Place, u64),
+    ) -> Result<std::result::Result<Rule, String>> {
+        let fields = FieldReader::of(source, *path)?;
+        let path = |name: &str| path.field(name).to_string();
+        let shown = shortened(&source.to_string(), VALUE_CHARS_MAX);
+        let text = fields.text("rule")?.unwrap_or_default();
+        let is_optional = fields.get("optionalOldSelf").is_some();
+        let old_is_optional = fields.flag("optionalOldSelf")?;
+        let old_type = if old_is_optional { Type::Optional(Arc::new(self_type.clone())) } else { self_type.clone() };
+        let variables = [("self", self_type.clone()), ("oldSelf", old_type)];
+
+        let compiled = compiled_rule(text, &variables);
+        if let Some(expression) = &compiled.expression {
+            self.charge(path("rule"), "rule", expression, count_max);
+        }
+        if let Some(fault) = &compiled.fault {
+            self.add(path("rule"), Reason::Invalid, &shown, fault);
+        }
+        let message_text = fields.text("messageExpression")?.map(str::trim).filter(|text| !text.is_empty());
+        let message_text = message_text.filter(|_| compiled.fault.is_none());
+        let message = message_text.map(|text| compiled_message(text, &variables));
+        if let Some(message) = &message {
+            match (&message.fault, &message.expression) {
+                (Some(fault), _) => self.add(path("messageExpression"), Reason::Invalid, &shown, fault),
+                (None, Some(expression)) => {
+                    self.charge(path("messageExpression"), "messageExpression", expression, 1);
+                }
+                (None, None) => {}
+            }
+        }
+        let uses_old = compiled.expression.as_ref().is_some_and(|expression| expression.uses("oldSelf"));
+        match &place.uncorrelated {
+            Some(list) if uses_old => {
+                let words = format!("oldSelf cannot be used on the uncorrelatable portion of the schema within {list}");
+                self.add(path("rule"), Reason::Invalid, &format!("{text:?}"), words);
+            }
+            _ if is_optional && !uses_old => {
+                let words = "may not be set if oldSelf is not used in rule";
+                self.add(path("optionalOldSelf"), Reason::Invalid, &old_is_optional.to_string(), words);
+            }
+            _ => {}
+        }
+        let Some(expression) = compiled.expression else {
+            return Ok(Err(compiled.fault.unwrap_or_default()));
+        };
+        let reason = fields.text("reason")?.and_then(|name| REASONS.into_iter().find(|reason| reason.cause() == name));
+        let field = fields.text("fieldPath")?.and_then(|field| field_path(part, field));
+        let written = fields.text("message")?.map(str::trim).filter(|text| !text.is_empty());
+        Ok(Ok(Rule {
+            text: text.to_owned(),
+            expression,
+            message: written.map(str::to_owned),
+            message_expression: message.and_then(|message| message.expression),
+            reason: reason.unwrap_or(Reason::Invalid),
+            field: field.filter(|field| !field.is_empty()),
+            uses_old,
+            old_is_optional,
+        }))
     }
 
     /// Adds the cost of an expression that is evaluated so many times.
-    fn charge(&mut self, fields: &FieldReader<'_>, name: &str, expression: &Expression, times: u64) -> Result<()> {
+    fn charge(&mut self, path: String, name: &str, expression: &Expression, times: u64) {
         let cost = expression.cost_max().saturating_mul(times);
         self.cost = self.cost.saturating_add(cost);
-        if cost <= RULE_COST_MAX {
-            return Ok(());
+        if cost > RULE_COST_MAX {
+            let words = too_expensive(&format!("estimated {name} cost"), cost, RULE_COST_MAX);
+            self.add(path.clone(), Reason::Forbidden, "", words);
         }
-        Err(fields.error(name, too_expensive(&format!("estimated {name} cost"), cost, RULE_COST_MAX)))
+        if cost >= SCHEMA_COST_MAX / 100 {
+            let at = self.expensive.partition_point(|(other, _)| *other >= cost);
+            self.expensive.insert(at, (cost, path));
+            self.expensive.truncate(EXPENSIVE_MAX);
+        }
+    }
+
+    /// Returns the fault of a schema whose rules together cost too much.
+    fn cost_fault(&self, path: &Path<'_>) -> Option<RuleFault> {
+        let what = "x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema";
+        (self.cost > SCHEMA_COST_MAX).then(|| RuleFault {
+            path: path.to_string(),
+            reason: Reason::Forbidden,
+            value: String::new(),
+            words: too_expensive(what, self.cost, SCHEMA_COST_MAX),
+        })
+    }
+}
+
+fn compiled_rule(text: &str, variables: &[(&str, Type)]) -> Compiled {
+    let fault = |fault: String| Compiled { expression: None, fault: Some(fault) };
+    match Expression::compile(text, variables) {
+        Err(error) => fault(format!("compilation failed: {error}")),
+        Ok(expression) if *expression.result() != Type::Bool => {
+            fault("cel expression must evaluate to a bool".to_owned())
+        }
+        Ok(expression) => Compiled { expression: Some(expression), fault: None },
+    }
+}
+
+fn compiled_message(text: &str, variables: &[(&str, Type)]) -> Compiled {
+    let fault = |fault: String| Compiled { expression: None, fault: Some(fault) };
+    match Expression::compile(text, variables) {
+        Err(error) => fault(format!("messageExpression compilation failed: {error}")),
+        Ok(expression) if !matches!(expression.result(), Type::Text(_)) => {
+            fault("messageExpression must evaluate to a string".to_owned())
+        }
+        Ok(expression) => Compiled { expression: Some(expression), fault: None },
     }
 }
 
@@ -130,114 +331,4 @@ fn too_expensive(what: &str, cost: u64, cost_max: u64) -> String {
         "{what} exceeds budget by factor of {factor} (try simplifying the rule, or adding maxItems, maxProperties, and \
          maxLength where arrays, maps, and strings are declared)"
     )
-}
-
-fn rule(schema: &Schema, fields: &FieldReader<'_>, self_type: &Type, place: &Place) -> Result<Rule> {
-    let written = |name: &str| -> Result<Option<&str>> {
-        match fields.text(name)? {
-            Some(text) if !text.is_empty() && text.trim().is_empty() => {
-                Err(fields.error(name, "must be non-empty if specified"))
-            }
-            text => Ok(text.map(str::trim).filter(|text| !text.is_empty())),
-        }
-    };
-    let text = fields.text("rule")?.unwrap_or("");
-    if text.trim().is_empty() {
-        return Err(fields.error("rule", "rule is not specified"));
-    }
-    let message = written("message")?;
-    if message.is_some_and(|message| message.contains('\n')) {
-        return Err(fields.error("message", "must not contain line breaks"));
-    }
-    if message.is_none() && text.trim().contains('\n') {
-        return Err(fields.error("message", "message must be specified if rule contains line breaks"));
-    }
-    let is_optional = fields.get("optionalOldSelf").is_some();
-    let old_is_optional = fields.flag("optionalOldSelf")?;
-    let old_type = if old_is_optional { Type::Optional(Arc::new(self_type.clone())) } else { self_type.clone() };
-    let variables = [("self", self_type.clone()), ("oldSelf", old_type)];
-    let compiled = |name: &str, text: &str| {
-        Expression::compile(text, &variables)
-            .map_err(|error| fields.error(name, format!("compilation failed: {error}")))
-    };
-    let expression = compiled("rule", text)?;
-    if *expression.result() != Type::Bool {
-        return Err(fields.error("rule", "cel expression must evaluate to a bool"));
-    }
-    let uses_old = expression.uses("oldSelf");
-    match &place.uncorrelated {
-        Some(list) if uses_old => {
-            let reason = format!("oldSelf cannot be used on the uncorrelatable portion of the schema within {list}");
-            return Err(fields.error("rule", reason));
-        }
-        _ if is_optional && !uses_old => {
-            return Err(fields.error("optionalOldSelf", "may not be set if oldSelf is not used in rule"));
-        }
-        _ => {}
-    }
-    let message_expression = match written("messageExpression")? {
-        Some(text) => {
-            let variables = [("self", self_type.clone()), ("oldSelf", variables[1].1.clone())];
-            let expression = Expression::compile(text, &variables).map_err(|error| {
-                fields.error("messageExpression", format!("messageExpression compilation failed: {error}"))
-            })?;
-            if !matches!(expression.result(), Type::Text(_)) {
-                return Err(fields.error("messageExpression", "messageExpression must evaluate to a string"));
-            }
-            Some(expression)
-        }
-        None => None,
-    };
-    Ok(Rule {
-        text: text.to_owned(),
-        expression,
-        message: message.map(str::to_owned),
-        message_expression,
-        reason: reason(fields)?,
-        field: written("fieldPath")?.map(|path| field(schema, fields, path)).transpose()?,
-        uses_old,
-        old_is_optional,
-    })
-}
-
-fn reason(fields: &FieldReader<'_>) -> Result<Reason> {
-    let reasons = [Reason::Duplicate, Reason::Forbidden, Reason::Invalid, Reason::Required];
-    let Some(name) = fields.text("reason")? else { return Ok(Reason::Invalid) };
-    let known = reasons.into_iter().find(|reason| reason.cause() == name);
-    known.ok_or_else(|| {
-        fields.error(
-            "reason",
-            "must be FieldValueDuplicate, FieldValueForbidden, FieldValueInvalid or FieldValueRequired",
-        )
-    })
-}
-
-/// Returns the path of a field, as `ports.http` for `.ports['http']`, if the schema has it.
-fn field(schema: &Schema, fields: &FieldReader<'_>, written: &str) -> Result<String> {
-    let wrong = || fields.error("fieldPath", "must be a valid path");
-    let (mut part, mut rest, mut path) = (schema, written, String::new());
-    while !rest.is_empty() {
-        let (name, after) = if let Some(quoted) = rest.strip_prefix("['") {
-            let end = quoted.find("']").ok_or_else(wrong)?;
-            (&quoted[..end], &quoted[end + 2..])
-        } else {
-            let plain = rest.strip_prefix('.').ok_or_else(wrong)?;
-            plain.split_at(plain.find(['.', '[']).unwrap_or(plain.len()))
-        };
-        let is_map = part.additional.is_some();
-        if name.is_empty() || part.value_type != Some(ValueType::Object) {
-            return Err(wrong());
-        }
-        part = part.field(name).ok_or_else(wrong)?;
-        if is_map {
-            path.push_str(&format!("[{name}]"));
-        } else {
-            if !path.is_empty() {
-                path.push('.');
-            }
-            path.push_str(name);
-        }
-        rest = after;
-    }
-    Ok(path)
 }

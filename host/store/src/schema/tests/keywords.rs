@@ -84,6 +84,11 @@ fn numbers_are_within_their_bounds() {
         &[(json!(65), "spec: Invalid value: 65: spec in body should be a multiple of 64")],
     );
     keyword(json!({"type": "number", "multipleOf": 0.1}), &[json!(0.3)], &[]);
+    keyword(
+        json!({"type": "integer", "multipleOf": 0}),
+        &[],
+        &[(json!(3), "spec: Invalid value: 0: factor MultipleOf declared for spec must be positive: 0")],
+    );
     keyword(json!({"type": "integer", "multipleOf": 1}), &[json!(i64::MIN), json!(i64::MAX)], &[]);
 }
 

@@ -141,7 +141,7 @@ fn rules_that_do_not_compile_refuse_the_schema() {
         (json!([{"rule": "true\n&& true"}]), "message must be specified if rule contains line breaks"),
         (json!([{"rule": "true", "messageExpression": "1"}]), "messageExpression must evaluate to a string"),
         (json!([{"rule": "true", "messageExpression": "self.x"}]), "messageExpression compilation failed"),
-        (json!([{"rule": "true", "reason": "Because"}]), "reason: must be FieldValueDuplicate"),
+        (json!([{"rule": "true", "reason": "Because"}]), "reason: supported values: \"FieldValueDuplicate\""),
         (json!([{"rule": "true", "fieldPath": ".sise"}]), "must be a valid path"),
         (json!([{"rule": "true", "fieldPath": "size"}]), "must be a valid path"),
         (json!([{"rule": "true", "optionalOldSelf": true}]), "may not be set if oldSelf is not used in rule"),

@@ -22,18 +22,15 @@ fn a_schema_that_is_not_structural_is_refused_where_it_is_not() {
         (json!({"type": "array"}), ".items"),
         (json!({"type": "array", "items": [{"type": "string"}]}), ".items"),
         (json!({"type": "array", "items": {}}), ".items.type"),
-        (json!({"type": "string", "properties": {}}), ".type"),
-        (json!({"type": "object", "items": {"type": "string"}}), ".type"),
         (json!({"type": "object", "properties": {"a": {}}}), ".properties[a].type"),
         (json!({"type": "object", "properties": []}), ".properties"),
         (json!({"type": "object", "additionalProperties": {}}), ".additionalProperties.type"),
         (
-            json!({"type": "object", "properties": {"a": {"type": "string"}}, "additionalProperties": true}),
+            json!({"type": "object", "properties": {"a": {"type": "string"}}, "additionalProperties": {"type": "string"}}),
             ".additionalProperties",
         ),
         (json!({"type": "object", "$ref": "#/a"}), ".$ref"),
-        (json!({"type": "object", "patternProperties": {}}), ".patternProperties"),
-        (json!({"type": "object", "x-kubernetes-int-or-string": true}), ".type"),
+        (json!({"type": "object", "patternProperties": {"a": {}}}), ".patternProperties"),
         (json!({"type": "string", "x-kubernetes-embedded-resource": true}), ".type"),
         (json!({"type": "string", "x-kubernetes-list-type": "set"}), ".type"),
         (json!({"type": "string", "x-kubernetes-map-type": "atomic"}), ".type"),
@@ -53,8 +50,7 @@ fn a_schema_that_is_not_structural_is_refused_where_it_is_not() {
             ".x-kubernetes-list-map-keys",
         ),
         (json!({"type": "integer", "minimum": "0"}), ".minimum"),
-        (json!({"type": "integer", "multipleOf": 0}), ".multipleOf"),
-        (json!({"type": "string", "minLength": -1}), ".minLength"),
+        (json!({"type": "string", "minLength": "1"}), ".minLength"),
         (json!({"type": "string", "nullable": "yes"}), ".nullable"),
         (json!({"type": "string", "pattern": "("}), ".pattern"),
         (json!({"type": "string", "pattern": "((a{1000}){1000}){1000}"}), ".pattern"),
@@ -63,10 +59,7 @@ fn a_schema_that_is_not_structural_is_refused_where_it_is_not() {
         (json!({"type": "object", "required": [1]}), ".required[0]"),
         (json!({"type": "string", "anyOf": [{}, {"type": "string"}]}), ".anyOf[1].type"),
         (json!({"type": "string", "not": {"default": "a"}}), ".not.default"),
-        (json!({"type": "object", "oneOf": [{"properties": {"a": {}}}]}), ".oneOf[0].properties[a]"),
-        (json!({"type": "object", "allOf": [{"items": {}}]}), ".allOf[0].items"),
         (json!({"type": "string", "default": 1}), ".default"),
-        (json!({"type": "string", "default": null}), ".default"),
         (json!({"type": "object", "default": {"a": 1}}), ".default.a"),
         (
             json!({"type": "object", "default": {"a": 1}, "properties": {"a": {"type": "integer", "minimum": 2}}}),
@@ -79,6 +72,8 @@ fn a_schema_that_is_not_structural_is_refused_where_it_is_not() {
         (json!({}), ".type"),
         (json!({"type": "string"}), ".type"),
         (json!({"type": "object", "additionalProperties": true}), ".additionalProperties"),
+        (json!({"type": "object", "oneOf": [{"properties": {"a": {}}}]}), ".oneOf[0].properties[a]"),
+        (json!({"type": "object", "allOf": [{"items": {}}]}), ".allOf[0].items"),
         (json!({"type": "object", "properties": {"metadata": {"type": "string"}}}), ".properties[metadata].type"),
         (
             json!({"type": "object", "properties": {"metadata": {"type": "object", "properties": {"labels": {"type": "string"}}}}}),
@@ -86,6 +81,27 @@ fn a_schema_that_is_not_structural_is_refused_where_it_is_not() {
         ),
     ] {
         assert_eq!(path_of(&root), format!("openAPIV3Schema{wanted}"));
+    }
+}
+
+#[test]
+fn a_schema_may_say_what_kubernetes_accepts() {
+    for spec in [
+        json!({"type": "string", "properties": {}, "items": {"type": "string"}}),
+        json!({"type": "object", "patternProperties": {}, "definitions": {}}),
+        json!({"type": "object", "x-kubernetes-int-or-string": true}),
+        json!({"type": "object", "properties": {"a": {"type": "string"}}, "additionalProperties": true}),
+        json!({"type": "integer", "multipleOf": 0}),
+        json!({"type": "string", "minLength": -1, "default": null}),
+        json!({"type": "object", "oneOf": [{"properties": {"a": {}}, "items": {}, "nullable": false}]}),
+        json!({"type": "string", "anyOf": [{"type": "integer"}, {"type": "string"}]}),
+        json!({"type": "object", "x-kubernetes-embedded-resource": true, "properties": {
+            "metadata": {"type": "object", "properties": {"labels": {"type": "object"}}},
+        }}),
+        json!({"type": "object", "additionalProperties": {"type": "string", "default": 1}}),
+        json!({"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "set", "default": ["a", "a"]}),
+    ] {
+        assert!(Schema::parse(&whole(spec.clone())).is_ok(), "{spec}");
     }
 }
 
