@@ -151,7 +151,8 @@ impl<'d> Place<'_, 'd> {
                 Err(self.wrong(&format!("number {number}"), of))
             }
             (FieldType::Bytes, Value::String(text)) => base64(text),
-            (FieldType::Time | FieldType::MicroTime, Value::String(text)) => time(text),
+            (FieldType::Time, Value::String(text)) => time(text),
+            (FieldType::MicroTime, Value::String(text)) => micro_time(text),
             (FieldType::Quantity, Value::String(_) | Value::Number(_)) => {
                 if quantity_in_nanos(value).is_some() {
                     return Ok(());
@@ -268,6 +269,15 @@ fn base64(text: &str) -> Result<(), String> {
     })
 }
 
+/// Checks a time with exactly six digits of its second.
+fn micro_time(text: &str) -> Result<(), String> {
+    let digits = text.split_once('.').map_or(0, |(_, rest)| rest.bytes().take_while(u8::is_ascii_digit).count());
+    if digits == 6 && time(text).is_ok() {
+        return Ok(());
+    }
+    Err(format!("parsing time {text:?} as \"2006-01-02T15:04:05.000000Z07:00\""))
+}
+
 fn time(text: &str) -> Result<(), String> {
     let is_time = text.parse::<jiff::Timestamp>().is_ok();
     if is_time { Ok(()) } else { Err(format!("parsing time {text:?} as \"2006-01-02T15:04:05Z07:00\"")) }
@@ -282,6 +292,17 @@ mod tests {
 
     fn error(document: &Value) -> String {
         check(&Kind::new("apps", "v1", "Deployment"), document).expect_err("it has a wrong type")
+    }
+
+    #[test]
+    fn a_time_in_microseconds_has_six_digits() {
+        let lease = |time: &str| {
+            check(&Kind::new("coordination.k8s.io", "v1", "Lease"), &json!({ "spec": { "renewTime": time } }))
+        };
+        assert_eq!(lease("2026-01-01T00:00:00.000001Z"), Ok(()));
+        for wrong in ["2026-01-01T00:00:00Z", "2026-01-01T00:00:00.1Z", "2026-01-01T00:00:00.1234567Z", "x.123456"] {
+            assert!(lease(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]
