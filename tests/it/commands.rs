@@ -9,7 +9,7 @@ use regex::Regex;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::comparison::difference;
+use crate::comparison::{asked, difference};
 
 /// The parts that differ between two servers that do the same, each with its replacement.
 const MASKS: [(&str, &str); 14] = [
@@ -73,7 +73,7 @@ impl Side {
 
 /// Returns the folder of the table and its files. `COMPARISON_COMMANDS` names another one.
 fn folder() -> PathBuf {
-    std::env::var("COMPARISON_COMMANDS").map_or_else(|_| repository().join("tests/it/commands"), PathBuf::from)
+    asked("COMPARISON_COMMANDS").map_or_else(|| repository().join("tests/it/commands"), PathBuf::from)
 }
 
 /// Returns text with each run of warnings sorted: `kubectl set env --from` walks a map of Go, whose order is random.

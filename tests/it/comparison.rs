@@ -140,10 +140,15 @@ pub(crate) fn full_meaning(answer: &Answer, last_words: &[&str]) -> Value {
     json!({ "status": answer.status, "document": shown, "owners": owners(&body), "warnings": answer.warnings })
 }
 
-/// Returns the number of the generated cases. `COMPARISON_SEED` asks for others than those of every run.
+/// Returns what a person asks for in place of the cases of every run.
 #[expect(clippy::disallowed_methods, reason = "a person asks for other cases")]
+pub(crate) fn asked(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
+/// Returns the number of the generated cases. `COMPARISON_SEED` asks for others than those of every run.
 fn seed() -> u64 {
-    std::env::var("COMPARISON_SEED").map_or(0, |seed| seed.parse().unwrap())
+    asked("COMPARISON_SEED").map_or(0, |seed| seed.parse().unwrap())
 }
 
 /// Returns dice whose throws depend on a text, a number and `COMPARISON_SEED` alone.

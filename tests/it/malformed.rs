@@ -8,7 +8,7 @@ use homeostat_testing::eventually_blocking;
 use homeostat_tests::{Answer, Request, repository};
 use serde_json::{Value, json};
 
-use crate::comparison::Pair;
+use crate::comparison::{Pair, asked};
 
 /// Lines of a hundred that may differ. Each of them is named in `docs/kubernetes.md`.
 const DIFFERENCES_MAX: usize = 1;
@@ -79,7 +79,7 @@ fn prepare(pair: &Pair) {
 /// Returns the file with the table. `COMPARISON_REQUESTS` names another one.
 fn table() -> PathBuf {
     let own = || repository().join("tests/it/malformed/requests.txt");
-    std::env::var("COMPARISON_REQUESTS").map_or_else(|_| own(), PathBuf::from)
+    asked("COMPARISON_REQUESTS").map_or_else(own, PathBuf::from)
 }
 
 /// Returns a body of the table as bytes.
