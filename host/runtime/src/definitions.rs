@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
-use homeostat_store::schema::{Reason, Violation};
+use homeostat_store::schema::{Reason, VIOLATIONS_MAX, Violation};
 use homeostat_store::{Change, EventType, Key, Kind, Precondition, Request, Resource, Store, Write, WriteResponse};
 use serde_json::{Value, json};
 
@@ -51,8 +51,10 @@ const WRITES_MAX: usize = 64;
 /// A concurrent change of the same definition may make the stored document differ from the validated one.
 /// Then it is stored, and its error is returned.
 pub(crate) async fn write(store: &dyn Store, kinds: &Kinds, request: Request) -> Result<WriteResponse, Error> {
-    let planned = store.submit(Request { dry_run: true, ..request.clone() }).await?;
+    let planned = store.submit(Request { dry_run: true, ..request.clone() }).await;
+    let planned = planned.map_err(|error| with_causes(error, &request.write))?;
     if planned.change != Some(EventType::Deleted) {
+        check_rules(store, &planned.resource).await?;
         let info = KindInfo::from_definition(planned.resource.document())?;
         kinds.check(&info)?;
         if info.converts() {
@@ -72,6 +74,33 @@ pub(crate) async fn write(store: &dyn Store, kinds: &Kinds, request: Request) ->
         }
     }
     Ok(written)
+}
+
+/// Returns the refusal of a definition for its metadata, with the causes in the rest of a new one.
+fn with_causes(error: homeostat_store::Error, write: &Write) -> Error {
+    match (error, write) {
+        (
+            homeostat_store::Error::InvalidFields { what, mut violations, unknown_fields },
+            Write::Create { document },
+        ) => {
+            violations.extend(rules::violations(&rules::with_defaults(document), None));
+            violations.truncate(VIOLATIONS_MAX);
+            homeostat_store::Error::InvalidFields { what, violations, unknown_fields }.into()
+        }
+        (error, _) => error.into(),
+    }
+}
+
+/// Refuses a definition that violates the rules. They are checked here, because a schema can have many rules to compile, and
+/// meanwhile a store with one writer for all would write nothing.
+async fn check_rules(store: &dyn Store, planned: &Resource) -> Result<(), Error> {
+    let stored = found(store.get(planned.key()).await)?.filter(|stored| stored.uid() == planned.uid());
+    let violations = rules::violations(planned.document(), stored.as_ref().map(|stored| stored.document()));
+    if violations.is_empty() {
+        return Ok(());
+    }
+    let what = format!("{NAME}.{GROUP} {:?}", planned.key().name());
+    Err(homeostat_store::Error::invalid_fields(what, violations).into())
 }
 
 /// Refuses a definition without a version in which resources may be stored: nothing would convert them.

@@ -131,6 +131,28 @@ async fn apply_conflict_names_field_and_owner() {
 }
 
 #[tokio::test]
+async fn a_refused_definition_tells_all_causes() {
+    let server = Server::start().await;
+    let mut definition = site_definition();
+    definition["metadata"]["labels"] = json!({ "no label": "x" });
+    definition["spec"]["scope"] = "Nowhere".into();
+    definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["id"] = "x".into();
+    let fields = |refused: &Answer| -> Vec<String> {
+        let causes = refused.body["details"]["causes"].as_array().unwrap().iter();
+        causes.map(|cause| cause["field"].as_str().unwrap().to_owned()).collect()
+    };
+    let refused = server.ask("POST", DEFINITIONS, &definition).await;
+    assert_eq!(refused.code, 422, "{}", refused.body);
+    assert_eq!(fields(&refused), ["metadata.labels", "spec.scope", "spec.validation.openAPIV3Schema.id"]);
+    definition["metadata"]["labels"] = Value::Null;
+    assert_eq!(
+        fields(&server.ask("POST", DEFINITIONS, &definition).await),
+        ["spec.scope", "spec.validation.openAPIV3Schema.id"]
+    );
+    assert_eq!(server.get(DEFINITIONS).await["items"], json!([]), "nothing is stored");
+}
+
+#[tokio::test]
 async fn schema_violations_name_every_field() {
     let server = sites().await;
     let refused = server.ask("POST", SITES, &site(&json!({ "copies": -1, "unknown": true }))).await;

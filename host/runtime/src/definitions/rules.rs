@@ -17,7 +17,7 @@ use self::versions::Versions;
 /// The annotation that names the approval of a definition in a group of Kubernetes.
 const APPROVAL: &str = "api-approved.kubernetes.io";
 
-/// Returns the schema of definitions: any fields, with these rules.
+/// Returns the schema of definitions: any fields, with these defaults.
 pub(crate) fn schema(_: &Kind) -> Option<Schema> {
     let open = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
     Schema::parse_with_rules(&open, &DefinitionRules).ok()
@@ -43,33 +43,44 @@ impl KindRules for DefinitionRules {
         set(spec, "conversion", json!({ "strategy": "None" }));
     }
 
-    fn check(&self, definition: &Value, old: Option<&Value>, subresource: Option<Subresource>) -> Vec<Violation> {
-        if subresource.is_some() {
-            return Vec::new();
-        }
-        let (spec, mut violations) = (&definition["spec"], Vec::new());
-        if old.is_none_or(|old| old["spec"] != *spec) {
-            if old.is_none() {
-                names::check_definition_name(definition, &mut violations);
-            }
-            check_specification(spec, &mut violations);
-            match old {
-                Some(old) => names::check_unchanged(spec, old, &mut violations),
-                None => Versions::of(spec).check_stored(&mut violations),
-            }
-        }
-        violations.extend(unapproved(definition, old));
-        if spec["preserveUnknownFields"] == true && old.is_none_or(|old| old["spec"]["preserveUnknownFields"] != true) {
-            let words = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema \
-                         instead";
-            violations.push(invalid("spec.preserveUnknownFields", format!("true: {words}")));
-        }
-        violations
+    /// The rules are checked before the store decides the write: see [`violations`].
+    fn check(&self, _definition: &Value, _old: Option<&Value>, _subresource: Option<Subresource>) -> Vec<Violation> {
+        Vec::new()
     }
 
     fn first_status(&self, _definition: &Value) -> Value {
         Value::Null
     }
+}
+
+/// Returns a definition with its defaults.
+pub(super) fn with_defaults(definition: &Value) -> Value {
+    let mut definition = definition.clone();
+    DefinitionRules.set_defaults(&mut definition, None);
+    definition
+}
+
+/// Returns what violates the rules in a definition with its defaults. `old` is the definition before the write, `None` for one
+/// that is created.
+pub(super) fn violations(definition: &Value, old: Option<&Value>) -> Vec<Violation> {
+    let (spec, mut violations) = (&definition["spec"], Vec::new());
+    if old.is_none_or(|old| old["spec"] != *spec) {
+        if old.is_none() {
+            names::check_definition_name(definition, &mut violations);
+        }
+        check_specification(spec, &mut violations);
+        match old {
+            Some(old) => names::check_unchanged(spec, old, &mut violations),
+            None => Versions::of(spec).check_stored(&mut violations),
+        }
+    }
+    violations.extend(unapproved(definition, old));
+    if spec["preserveUnknownFields"] == true && old.is_none_or(|old| old["spec"]["preserveUnknownFields"] != true) {
+        let words = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema \
+                     instead";
+        violations.push(invalid("spec.preserveUnknownFields", format!("true: {words}")));
+    }
+    violations
 }
 
 /// Checks a specification, in the order of Kubernetes.

@@ -17,7 +17,7 @@ fn definition(version: &Value) -> Value {
 
 /// Returns the paths of the fields that violate the rules.
 fn paths(definition: &Value, old: Option<&Value>) -> Vec<String> {
-    DefinitionRules.check(definition, old, None).into_iter().map(|found| found.path).collect()
+    violations(definition, old).into_iter().map(|found| found.path).collect()
 }
 
 fn with_schema(schema: &Value) -> Value {
@@ -74,11 +74,8 @@ fn fields_by_which_a_kind_is_selected_are_scalars_of_its_schema() {
     } });
     let fields = [".spec.color", ".labels.any", ".spec.color", ".spec.none", ".spec.parts", ".metadata.name"];
     let fields = fields.map(|path| json!({ "jsonPath": path }));
-    let found = DefinitionRules.check(
-        &definition(&json!({ "schema": { "openAPIV3Schema": schema }, "selectableFields": fields })),
-        None,
-        None,
-    );
+    let found =
+        violations(&definition(&json!({ "schema": { "openAPIV3Schema": schema }, "selectableFields": fields })), None);
     let found: Vec<_> = found.iter().map(|found| (found.path.as_str(), found.reason)).collect();
     let invalid = |at| (["", "", "", "[3]", "[4]", "[5]"][at], Reason::Invalid);
     let expected = [("[2]", Reason::Duplicate), invalid(3), invalid(4), invalid(5)];
@@ -97,7 +94,7 @@ fn a_group_of_kubernetes_needs_an_approval() {
     };
     let path = format!("metadata.annotations[{APPROVAL}]");
     for group in ["k8s.io", "x.k8s.io", "kubernetes.io", "x.kubernetes.io"] {
-        let found = DefinitionRules.check(&of(group, None), None, None);
+        let found = violations(&of(group, None), None);
         assert_eq!(
             found.iter().map(|found| (&found.path, found.reason)).collect::<Vec<_>>(),
             [(&path, Reason::Required)]
@@ -128,7 +125,7 @@ fn faults(patch: &Value) -> Vec<(String, Reason)> {
     given["spec"]["versions"] = json!([version("v1", true), version("v2", false)]);
     assert_eq!(paths(&given, None), [""; 0]);
     let given = homeostat_store::Change::Merge(patch.clone()).apply(&given).expect("it fits");
-    DefinitionRules.check(&given, None, None).into_iter().map(|found| (found.path, found.reason)).collect()
+    violations(&given, None).into_iter().map(|found| (found.path, found.reason)).collect()
 }
 
 #[test]
@@ -171,7 +168,7 @@ fn each_version_is_checked_where_it_stands_and_what_all_have_alike_at_the_root()
         };
         given["spec"]["versions"] = json!([version("v1", true), version("v2", false)]);
         change(&mut given["spec"]["versions"]);
-        let found = DefinitionRules.check(&given, None, None);
+        let found = violations(&given, None);
         found.into_iter().map(|found| (found.path, found.reason)).collect::<Vec<_>>()
     };
     let found = |paths: &[(&str, Reason)]| -> Vec<(String, Reason)> {
