@@ -3,11 +3,11 @@
 
 mod sample;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use homeostat_testing::{Dice, eventually_blocking};
-use homeostat_tests::project_definitions;
+use homeostat_tests::{Answer, project_definitions};
 use serde_json::{Value, json};
 
 use crate::comparison::{Decision, Mutation, Pair, Verdict, assert_alike, dice_of, difference};
@@ -22,6 +22,9 @@ const SEED: u64 = 36;
 const RESOURCES: usize = 8;
 /// Cases of a thousand that may differ. `docs/kubernetes.md` names how.
 const DIFFERENCES_MAX: usize = 5;
+
+/// Definitions of a thousand that may be refused for other causes.
+const FAULTS_DIFFERENT_MAX: usize = 10;
 
 fn files(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
@@ -133,6 +136,90 @@ fn compare(count_max: usize) {
         }
     }
     assert_alike(cases.compared, &cases.different, DIFFERENCES_MAX);
+}
+
+/// Keywords that are set in a part of a schema, most of which are faults there.
+fn keywords() -> Vec<(&'static str, Value)> {
+    vec![
+        ("$ref", json!("#/definitions/x")),
+        ("additionalProperties", json!({ "type": "string" })),
+        ("anyOf", json!([{ "type": "string" }])),
+        ("default", json!("x")),
+        ("default", json!(1)),
+        ("description", json!("a change without a fault")),
+        ("enum", json!([1])),
+        ("id", json!("x")),
+        ("items", json!({ "type": "string" })),
+        ("items", json!([])),
+        ("maximum", json!(0)),
+        ("not", json!({ "default": {} })),
+        ("nullable", json!(true)),
+        ("pattern", json!("(")),
+        ("properties", json!({ "x": {} })),
+        ("type", json!("text")),
+        ("type", Value::Null),
+        ("type", json!("array")),
+        ("uniqueItems", json!(true)),
+        ("x-kubernetes-embedded-resource", json!(true)),
+        ("x-kubernetes-int-or-string", json!(true)),
+        ("x-kubernetes-list-type", json!("map")),
+        ("x-kubernetes-list-type", json!("set")),
+        ("x-kubernetes-map-type", json!("loose")),
+        ("x-kubernetes-preserve-unknown-fields", json!(false)),
+        ("x-kubernetes-validations", json!([{ "rule": "self.none == 1" }, { "rule": "" }])),
+        ("x-kubernetes-validations", json!([{ "rule": "true", "reason": "None", "fieldPath": ".none" }])),
+    ]
+}
+
+/// Returns a random part of a schema, which is below its root.
+fn part_of<'s>(schema: &'s mut Value, dice: &mut Dice) -> &'s mut Value {
+    let mut part = schema;
+    loop {
+        let names: Vec<String> = part["properties"].as_object().map_or(Vec::new(), |all| all.keys().cloned().collect());
+        let is_end = dice.below(4) == 0;
+        part = match (names.is_empty(), part.get("items").is_some()) {
+            (false, _) => &mut part["properties"][&names[dice.index(names.len())]],
+            (true, true) => &mut part["items"],
+            (true, false) => return part,
+        };
+        if is_end {
+            return part;
+        }
+    }
+}
+
+/// Returns the status code of an answer, with the field and the reason of each cause.
+fn causes(answer: &Answer) -> (u16, BTreeSet<(String, String)>) {
+    let body = answer.json();
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let found = body["details"]["causes"].as_array().into_iter().flatten();
+    (answer.status, found.map(|cause| (text(&cause["field"]), text(&cause["reason"]))).collect())
+}
+
+#[test]
+#[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
+fn definitions_with_faults_are_refused_for_the_causes_of_a_real_api_server() {
+    let (pair, keywords) = (Pair::start(), keywords());
+    let mut different = Vec::new();
+    let definitions = definitions(SAMPLE);
+    for (name, definition) in &definitions {
+        let mut dice = dice_of(name, 9);
+        let mut faulty = definition.clone();
+        // Another test stores the definition itself.
+        let group = format!("faulty.{}", text(definition, "/spec/group"));
+        faulty["metadata"]["name"] = format!("{}.{group}", text(definition, "/spec/names/plural")).into();
+        faulty["spec"]["group"] = group.into();
+        let versions = faulty["spec"]["versions"].as_array_mut().unwrap();
+        let at = dice.index(versions.len());
+        let (keyword, value) = &keywords[dice.index(keywords.len())];
+        part_of(&mut versions[at]["schema"]["openAPIV3Schema"], &mut dice)[*keyword] = value.clone();
+        let answers = pair.ask("POST", &format!("{DEFINITIONS}?dryRun=All"), &faulty);
+        let [theirs, ours] = answers.each_ref().map(causes);
+        if theirs != ours {
+            different.push(format!("{name}: {keyword} {value}\n  there: {theirs:?}\n  here:  {ours:?}"));
+        }
+    }
+    assert_alike(definitions.len(), &different, FAULTS_DIFFERENT_MAX);
 }
 
 #[test]

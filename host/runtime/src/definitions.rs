@@ -14,7 +14,6 @@
 mod ending;
 mod establish;
 mod reconciler;
-mod rules;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,9 +25,8 @@ use serde_json::{Value, json};
 
 use crate::error::found;
 use crate::listing::for_each_listed;
-use crate::{Error, KindInfo, Kinds};
+use crate::{Error, KindInfo, Kinds, definition_rules};
 pub(crate) use reconciler::run;
-pub(crate) use rules::schema;
 
 /// The wait before a failed definition is retried, and before resources with pending finalizers are checked
 /// again.
@@ -83,7 +81,7 @@ fn with_causes(error: homeostat_store::Error, write: &Write) -> Error {
             homeostat_store::Error::InvalidFields { what, mut violations, unknown_fields },
             Write::Create { document },
         ) => {
-            violations.extend(rules::violations(&rules::with_defaults(document), None));
+            violations.extend(definition_rules::violations(&definition_rules::with_defaults(document), None));
             violations.truncate(VIOLATIONS_MAX);
             homeostat_store::Error::InvalidFields { what, violations, unknown_fields }.into()
         }
@@ -95,7 +93,7 @@ fn with_causes(error: homeostat_store::Error, write: &Write) -> Error {
 /// meanwhile a store with one writer for all would write nothing.
 async fn check_rules(store: &dyn Store, planned: &Resource) -> Result<(), Error> {
     let stored = found(store.get(planned.key()).await)?.filter(|stored| stored.uid() == planned.uid());
-    let violations = rules::violations(planned.document(), stored.as_ref().map(|stored| stored.document()));
+    let violations = definition_rules::violations(planned.document(), stored.as_ref().map(|stored| stored.document()));
     if violations.is_empty() {
         return Ok(());
     }

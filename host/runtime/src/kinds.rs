@@ -14,7 +14,7 @@ use serde_json::Value;
 use tokio::sync::watch;
 
 use crate::conversion::Converters;
-use crate::{BuiltInGroups, Error, Stores, definitions, host_kinds, manifest};
+use crate::{BuiltInGroups, Error, Stores, definition_rules, host_kinds, manifest};
 
 mod info;
 mod lookup;
@@ -114,13 +114,14 @@ impl Kinds {
     /// `schemas` are those of the store; declared schemas are added to them.
     pub fn with_built_in(schemas: Schemas) -> Self {
         let mut kinds = Self { schemas, ..Self::default() };
+        let definitions = Kind::new("apiextensions.k8s.io", "v1", "CustomResourceDefinition");
         let built_in = [
             (host_kinds::controllers(), "controllers", false, Some(manifest::schema())),
             (host_kinds::revisions(), "controllerrevisions", false, Some(manifest::revision_schema())),
             (host_kinds::declarations(), "kinddeclarations", false, None),
             (host_kinds::hosts(), "hosts", false, Some(manifest::host_schema())),
             (host_kinds::deliveries(), "webhookdeliveries", false, Some(manifest::delivery_schema())),
-            (definitions::definitions(), "customresourcedefinitions", false, None),
+            (definitions.clone(), "customresourcedefinitions", false, None),
             (Kind::new("", "v1", "Event"), "events", true, None),
             (Kind::new("", "v1", "Namespace"), "namespaces", false, None),
         ];
@@ -132,7 +133,7 @@ impl Kinds {
             kinds.built_in.insert(id.clone());
             kinds.by_type.get_mut().insert(id, KindInfo::declared(&declaration, "homeostat"));
         }
-        kinds.schemas.set_built_in(&definitions::definitions(), definitions::schema);
+        kinds.schemas.set_built_in(&definitions, definition_rules::schema);
         kinds
     }
 

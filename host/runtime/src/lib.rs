@@ -30,6 +30,7 @@ mod created_controllers;
 pub mod cron;
 mod declarations;
 mod definition;
+mod definition_rules;
 mod definitions;
 mod dynamic_admission;
 mod effect_stack;

@@ -54,7 +54,7 @@ impl KindRules for DefinitionRules {
 }
 
 /// Returns a definition with its defaults.
-pub(super) fn with_defaults(definition: &Value) -> Value {
+pub(crate) fn with_defaults(definition: &Value) -> Value {
     let mut definition = definition.clone();
     DefinitionRules.set_defaults(&mut definition, None);
     definition
@@ -62,7 +62,7 @@ pub(super) fn with_defaults(definition: &Value) -> Value {
 
 /// Returns what violates the rules in a definition with its defaults. `old` is the definition before the write, `None` for one
 /// that is created.
-pub(super) fn violations(definition: &Value, old: Option<&Value>) -> Vec<Violation> {
+pub(crate) fn violations(definition: &Value, old: Option<&Value>) -> Vec<Violation> {
     let (spec, mut violations) = (&definition["spec"], Vec::new());
     if old.is_none_or(|old| old["spec"] != *spec) {
         if old.is_none() {
