@@ -75,7 +75,7 @@ pub struct WriteContext {
     pub now: SystemTime,
     /// The uid of the resource, if this write creates one; otherwise ignored.
     pub uid: String,
-    /// The revision of the change, if there is one; zero for a dry run that creates a resource.
+    /// The revision of the change, if there is one.
     pub revision: Revision,
     /// The manager that writes.
     pub manager: String,
@@ -204,9 +204,14 @@ pub fn plan_write(
             set(metadata(document), "name", None);
         }
     };
-    // A dry run changes nothing, so the resource keeps its revision, and a new one has none.
-    let kept = previous.as_ref().map_or(Revision::ZERO, |previous| previous.revision());
-    let revision = if dry_run { kept } else { revision };
+    // A dry run changes nothing, so the resource keeps its revision, and a new one has none but that of its document: as in
+    // Kubernetes, where the store gives the revision, and a dry run does not reach it.
+    let revision = previous.as_ref().filter(|_| dry_run).map_or(revision, |previous| previous.revision());
+    let is_trial = dry_run && previous.is_none();
+    let named = match &mut write {
+        Write::Create { document } if is_trial => take_revision(document),
+        _ => None,
+    };
     // Only a creation needs a uid, and generating one costs a system call.
     let uid = if previous.is_none() { source.uid() } else { String::new() };
     let (now, version) = (source.now(), schemas.of(key.kind()));
@@ -226,6 +231,7 @@ pub fn plan_write(
         return Err(Error::UnknownFields { fields });
     }
     let decision = match decide(&key, current.as_ref(), write, &moment) {
+        Ok(Decision::Put(resource)) if is_trial => Decision::Put(with_revision(&resource, named)?),
         Ok(decision) => decision,
         Err(error) => return Err(error.with_unknown(fields)),
     };
@@ -340,9 +346,7 @@ fn create(mut document: Value, writer: Writer<'_>, context: &WriteContext) -> Re
     if let Err(error) = validate::document(&document) {
         return Err(admit::with_violations(writer.schema, document, None, error));
     }
-    let is_stored = context.revision != Revision::ZERO;
-    let named = Some(metadata_text(&document, "resourceVersion").to_owned()).filter(|named| !named.is_empty());
-    if named.is_some() && is_stored {
+    if !metadata_text(&document, "resourceVersion").is_empty() {
         return Err(Error::invalid("metadata.resourceVersion", "must not be set on a resource that is to be created"));
     }
     if generation_rule(context) == Generation::Nothing
@@ -379,13 +383,23 @@ fn create(mut document: Value, writer: Writer<'_>, context: &WriteContext) -> Re
         admit::admit(writer.schema, &mut document, None, None, context.validation)?;
     }
     let metadata = metadata(&mut document);
-    // As in Kubernetes, where the store gives the revision, and a dry run does not reach it.
-    let revision = if is_stored { Some(context.revision.to_string()) } else { named };
-    set(metadata, "resourceVersion", revision.map(Value::from));
+    set(metadata, "resourceVersion", Some(json!(context.revision.to_string())));
     let has_one = !matches!(generation_rule(context), Generation::Nothing | Generation::Changes);
     set(metadata, "generation", has_one.then(|| json!(1)));
     into_stored_version(&mut document, context);
     build_resource(&document, None).map(Decision::Put)
+}
+
+/// Takes the revision out of a document.
+fn take_revision(document: &mut Value) -> Option<Value> {
+    document.get_mut("metadata")?.as_object_mut()?.remove("resourceVersion").filter(|named| *named != "")
+}
+
+/// Returns a resource with this revision in its document.
+fn with_revision(resource: &Resource, revision: Option<Value>) -> Result<Arc<Resource>> {
+    let mut document = resource.document().clone();
+    set(metadata(&mut document), "resourceVersion", revision);
+    build_resource(&document, None)
 }
 
 /// Calls `change` with a document that lacks the fields at these pointers, and restores them.
