@@ -113,6 +113,11 @@ impl Params {
         }
     }
 
+    /// Returns the manager that applies, which each apply names.
+    pub(crate) fn apply_manager(&self) -> Result<String, Failure> {
+        self.field_manager.clone().filter(|manager| !manager.is_empty()).ok_or_else(Failure::no_manager)
+    }
+
     /// Checks the name of the field manager.
     pub(crate) fn check_field_manager(&self) -> Result<(), Failure> {
         let manager = self.field_manager.as_deref().unwrap_or_default();

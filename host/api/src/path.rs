@@ -76,7 +76,7 @@ pub(crate) fn unescaped(uri: &Uri) -> Option<Uri> {
     Uri::from_parts(parts).ok()
 }
 
-/// Returns the group of a path under `/api` or `/apis`, whatever follows.
+/// Returns the group of a path under `/api` or `/apis`.
 pub(crate) fn group(path: &str) -> Option<&str> {
     if path.starts_with("/api/") {
         return Some("");

@@ -48,10 +48,9 @@ impl StreamOptions {
         if self.stream.is_some() {
             faults.push(("stream", Reason::Forbidden, "may not be specified".to_owned()));
         }
-        let mut faults = faults.into_iter();
-        let Some((field, reason, detail)) = faults.next() else { return Ok(()) };
-        let first = Failure::invalid_of(("", "PodLogOptions"), pod, reason, field, &detail);
-        Err(faults.fold(first, |failure, (field, reason, detail)| failure.with_cause(reason, field, &detail)))
+        let faults: Vec<_> =
+            faults.into_iter().map(|(field, reason, detail)| (field.to_owned(), reason, detail)).collect();
+        Failure::check_faults(("", "PodLogOptions"), pod, &faults)
     }
 }
 

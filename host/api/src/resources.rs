@@ -296,8 +296,7 @@ pub(crate) fn read_apply(
     key: &Key,
 ) -> Result<(Value, String, Result<(), Failure>), Failure> {
     let mut document = request.http.document()?;
-    let manager = request.params.field_manager.clone().filter(|manager| !manager.is_empty());
-    let manager = manager.ok_or_else(Failure::no_manager)?;
+    let manager = request.params.apply_manager()?;
     fill_in(&mut document, request, namespace(key), None)?;
     let name = set_name(&mut document, request.http.method, key.name());
     if document.pointer("/metadata/managedFields").is_some_and(|owners| !owners.is_null()) {

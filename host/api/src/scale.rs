@@ -58,8 +58,7 @@ pub(crate) async fn answer(request: &ResourceRequest<'_>, key: Key) -> Result<Re
 /// Applies a scale. The manager owns the desired number of replicas of the resource, and nothing else.
 async fn apply(request: &ResourceRequest<'_>, key: Key, paths: &ScalePaths) -> Result<Response, Failure> {
     let scale = scale_of(request, &key)?;
-    let manager = request.params.field_manager.clone().filter(|manager| !manager.is_empty());
-    let manager = manager.ok_or_else(Failure::no_manager)?;
+    let manager = request.params.apply_manager()?;
     let replicas = replicas(&scale)?;
     // An apply creates no resource here.
     let current = request.http.api.host.store().get_live(&key).await?;

@@ -190,6 +190,17 @@ impl Failure {
         self
     }
 
+    /// Refuses a document that has faults, with a cause for each: the field, the reason and the detail. `of` is as for
+    /// [`Failure::invalid_of`].
+    pub(crate) fn check_faults(of: (&str, &str), name: &str, faults: &[(String, Reason, String)]) -> Result<(), Self> {
+        let Some(((field, reason, detail), others)) = faults.split_last() else { return Ok(()) };
+        let last = Self::invalid_of(of, name, *reason, field, detail);
+        let with_other = |failure: Self, (field, reason, detail): &(String, Reason, String)| {
+            failure.with_cause(*reason, field, detail)
+        };
+        Err(others.iter().rev().fold(last, with_other))
+    }
+
     /// Refuses an apply without a field manager, in the words of Kubernetes.
     pub(crate) fn no_manager() -> Self {
         Self::bad_option("PatchOptions", Reason::Required, "fieldManager", "is required for apply patch")

@@ -13,6 +13,11 @@ pub(crate) fn dated(before: &Value, (name, holds, reason, message): Condition, n
     json!({ "type": name, "status": status, "reason": reason, "message": message, "lastTransitionTime": since })
 }
 
+/// Returns whether the condition of this type is true in a status.
+pub(crate) fn holds(status: &Value, name: &str) -> bool {
+    known(status, name).is_some_and(|known| known["status"] == "True")
+}
+
 /// Returns the condition of this type in a status.
 pub(crate) fn known<'s>(status: &'s Value, name: &str) -> Option<&'s Value> {
     status["conditions"].as_array().into_iter().flatten().find(|known| known["type"] == name)

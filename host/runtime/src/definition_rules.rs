@@ -1,4 +1,4 @@
-//! The rules of definitions: their defaults, and what they must hold when they are written, beyond what their kinds need. A
+//! The defaults of definitions, and the rules that a definition obeys when it is written, beyond the needs of its kind. A
 //! definition that was stored without them is served all the same.
 //!
 //! Source: `pkg/apis/apiextensions` of `k8s.io/apiextensions-apiserver`.
@@ -8,8 +8,9 @@ mod names;
 mod schema;
 mod versions;
 
+use homeostat_cel::names::NameForm;
 use homeostat_store::schema::{KindRules, Reason, Schema, VIOLATIONS_MAX, Violation};
-use homeostat_store::{Kind, NameForm, Subresource};
+use homeostat_store::{Kind, Subresource};
 use serde_json::{Map, Value, json};
 
 use self::versions::Versions;
@@ -68,10 +69,11 @@ pub(crate) fn violations(definition: &Value, old: Option<&Value>) -> Vec<Violati
         if old.is_none() {
             names::check_definition_name(definition, &mut violations);
         }
-        check_specification(spec, &mut violations);
+        let versions = Versions::of(spec);
+        check_specification(spec, &versions, &mut violations);
         match old {
             Some(old) => names::check_unchanged(spec, old, &mut violations),
-            None => Versions::of(spec).check_stored(&mut violations),
+            None => versions.check_stored(&mut violations),
         }
     }
     violations.extend(unapproved(definition, old));
@@ -84,8 +86,7 @@ pub(crate) fn violations(definition: &Value, old: Option<&Value>) -> Vec<Violati
 }
 
 /// Checks a specification, in the order of Kubernetes.
-fn check_specification(spec: &Value, violations: &mut Vec<Violation>) {
-    let versions = Versions::of(spec);
+fn check_specification(spec: &Value, versions: &Versions<'_>, violations: &mut Vec<Violation>) {
     names::check_place(spec, violations);
     versions.check_each(violations);
     names::check_names(&spec["names"], violations);
@@ -114,7 +115,7 @@ fn invalid(path: impl Into<String>, detail: impl Into<String>) -> Violation {
     violation(path, Reason::Invalid, detail)
 }
 
-/// What the annotation says of the approval of a definition.
+/// The approval of a definition, as its annotation states it.
 #[derive(PartialEq)]
 enum Approval {
     Missing,

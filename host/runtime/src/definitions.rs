@@ -94,11 +94,7 @@ fn with_causes(error: homeostat_store::Error, write: &Write) -> Error {
 async fn check_rules(store: &dyn Store, planned: &Resource) -> Result<(), Error> {
     let stored = found(store.get(planned.key()).await)?.filter(|stored| stored.uid() == planned.uid());
     let violations = definition_rules::violations(planned.document(), stored.as_ref().map(|stored| stored.document()));
-    if violations.is_empty() {
-        return Ok(());
-    }
-    let what = format!("{NAME}.{GROUP} {:?}", planned.key().name());
-    Err(homeostat_store::Error::invalid_fields(what, violations).into())
+    refuse(planned, violations)
 }
 
 /// Refuses a definition without a version in which resources may be stored: nothing would convert them.
@@ -117,6 +113,11 @@ fn check_stored_versions(planned: &Resource) -> Result<(), Error> {
     };
     let missing = stored.enumerate().filter(|(_, name)| !versions.contains(name));
     let violations: Vec<Violation> = missing.map(violation).collect();
+    refuse(planned, violations)
+}
+
+/// Refuses a definition that has violations.
+fn refuse(planned: &Resource, violations: Vec<Violation>) -> Result<(), Error> {
     if violations.is_empty() {
         return Ok(());
     }

@@ -21,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::NamespacePolicy;
 use crate::clock::now;
+use crate::conditions::{Condition, dated};
 use crate::context::Context;
 use crate::error::found;
 use crate::initial_resources::create_missing;
@@ -114,7 +115,7 @@ impl NamespaceReconciler {
         for (kinds, are_counted) in [(pods, false), (others, true)] {
             let left = self.delete_contents(kinds, name).await;
             if !left.is_empty() {
-                self.report(&namespace, &left.conditions(are_counted)).await?;
+                self.report(&namespace, left.conditions(are_counted)).await?;
                 return left.failures.into_iter().next().map_or(Ok(Next::After(PAUSE)), Err);
             }
         }
@@ -131,10 +132,16 @@ impl NamespaceReconciler {
     }
 
     /// Sets these conditions of a namespace, and leaves others as they are.
-    async fn report(&self, namespace: &Resource, conditions: &[Condition]) -> homeostat_store::Result<()> {
-        let before = namespace.status()["conditions"].as_array().map(Vec::as_slice).unwrap_or_default();
+    async fn report(&self, namespace: &Resource, conditions: [Condition; 5]) -> homeostat_store::Result<()> {
+        let (status, now) = (namespace.status(), now());
+        let before = status["conditions"].as_array().map(Vec::as_slice).unwrap_or_default();
         let mut after = before.to_vec();
-        conditions.iter().for_each(|condition| condition.set_in(&mut after));
+        for condition in conditions.map(|condition| dated(status, condition, &now)) {
+            match after.iter().position(|known| known["type"] == condition["type"]) {
+                Some(at) => after[at] = condition,
+                None => after.push(condition),
+            }
+        }
         if after == before {
             return Ok(());
         }
@@ -225,69 +232,40 @@ impl RemainingContent {
         let held = sorted(held.collect()).filter(|_| is_counted);
         let held = held.map(|held| format!("Some content in the namespace has finalizers remaining: {held}"));
         [
-            Condition::is_false(
+            condition(
                 "NamespaceDeletionDiscoveryFailure",
-                "ResourcesDiscovered",
-                "All resources successfully discovered",
+                ("ResourcesDiscovered", "All resources successfully discovered"),
+                ("DiscoveryFailed", None),
             ),
-            Condition::is_false(
+            condition(
                 "NamespaceDeletionGroupVersionParsingFailure",
-                "ParsedGroupVersions",
-                "All legacy kube types successfully parsed",
+                ("ParsedGroupVersions", "All legacy kube types successfully parsed"),
+                ("GroupVersionParsingFailed", None),
             ),
-            Condition::is_false(
+            condition(
                 "NamespaceDeletionContentFailure",
-                "ContentDeleted",
-                "All content successfully deleted, may be waiting on finalization",
-            )
-            .or_true("ContentDeletionFailed", failures),
-            Condition::is_false("NamespaceContentRemaining", "ContentRemoved", "All content successfully removed")
-                .or_true("SomeResourcesRemain", counts),
-            Condition::is_false(
+                ("ContentDeleted", "All content successfully deleted, may be waiting on finalization"),
+                ("ContentDeletionFailed", failures),
+            ),
+            condition(
+                "NamespaceContentRemaining",
+                ("ContentRemoved", "All content successfully removed"),
+                ("SomeResourcesRemain", counts),
+            ),
+            condition(
                 "NamespaceFinalizersRemaining",
-                "ContentHasNoFinalizers",
-                "All content-preserving finalizers finished",
-            )
-            .or_true("SomeFinalizersRemain", held),
+                ("ContentHasNoFinalizers", "All content-preserving finalizers finished"),
+                ("SomeFinalizersRemain", held),
+            ),
         ]
     }
 }
 
-/// A condition of a namespace.
-struct Condition {
-    name: &'static str,
-    is_true: bool,
-    reason: &'static str,
-    message: String,
-}
-
-impl Condition {
-    fn is_false(name: &'static str, reason: &'static str, message: &str) -> Self {
-        Self { name, is_true: false, reason, message: message.to_owned() }
-    }
-
-    /// Returns the condition, which is true for a reason if there is a message.
-    fn or_true(self, reason: &'static str, message: Option<String>) -> Self {
-        match message {
-            Some(message) => Self { is_true: true, reason, message, ..self },
-            None => self,
-        }
-    }
-
-    /// Sets the condition among others. It keeps its time while it stays true or false.
-    fn set_in(&self, conditions: &mut Vec<Value>) {
-        let Self { name, is_true, reason, message } = self;
-        let status = if *is_true { "True" } else { "False" };
-        let known = conditions.iter().position(|known| known["type"] == *name);
-        let same = known.map(|at| &conditions[at]).filter(|known| known["status"] == status);
-        let since = same.map_or_else(|| json!(now()), |known| known["lastTransitionTime"].clone());
-        let condition = json!({
-            "type": name, "status": status, "reason": reason, "message": message, "lastTransitionTime": since,
-        });
-        match known {
-            Some(at) => conditions[at] = condition,
-            None => conditions.push(condition),
-        }
+/// Returns a condition that is true for a reason if there is a message, and false for another one otherwise.
+fn condition(name: &'static str, is_false: (&'static str, &str), is_true: (&'static str, Option<String>)) -> Condition {
+    match is_true {
+        (reason, Some(message)) => (name, true, reason, message),
+        (_, None) => (name, false, is_false.0, is_false.1.to_owned()),
     }
 }
 

@@ -61,9 +61,7 @@ pub use event_sink::{EventRecord, EventSink};
 pub use fence::Fence;
 /// Parses a length of time as Go writes it.
 pub use homeostat_cel::duration;
-pub use homeostat_cel::names::{
-    DNS_1035_LABEL, DNS_1123_SUBDOMAIN, LABEL_VALUE, NameForm, is_path_character, qualified_faults,
-};
+pub use homeostat_cel::names::{LABEL_VALUE, is_path_character, qualified_faults};
 pub use index::{IndexTerm, TERMS_MAX as INDEX_TERMS_MAX, UNDECLARED_TERMS_MAX as UNDECLARED_INDEX_TERMS_MAX};
 pub use leases::{LeaseRequests, LeaseStore, LeaseWatch, OtherTerm};
 pub use listing::{ResourcePages, continue_after, continue_in_present};

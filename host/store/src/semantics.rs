@@ -204,8 +204,8 @@ pub fn plan_write(
             set(metadata(document), "name", None);
         }
     };
-    // A dry run changes nothing, so the resource keeps its revision, and a new one has none but that of its document: as in
-    // Kubernetes, where the store gives the revision, and a dry run does not reach it.
+    // A dry run changes nothing, so the resource keeps its revision. A new one has only that of its document. In Kubernetes the
+    // store gives the revision, and a dry run does not reach the store.
     let revision = previous.as_ref().filter(|_| dry_run).map_or(revision, |previous| previous.revision());
     let is_trial = dry_run && previous.is_none();
     let named = match &mut write {

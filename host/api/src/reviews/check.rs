@@ -123,8 +123,5 @@ pub(super) fn check(http: &RequestContext<'_>, kind: &str, review: &Value) -> Re
             faults.invalid("spec.nonResourceAttributes", format!("{other}: disallowed on this kind of request"));
         }
     }
-    let Some((field, reason, detail)) = faults.0.pop() else { return Ok(()) };
-    let last = Failure::invalid_of((AUTHORIZATION, kind), "", reason, &field, &detail);
-    let faults = faults.0.into_iter().rev();
-    Err(faults.fold(last, |failure, (field, reason, detail)| failure.with_cause(reason, &field, &detail)))
+    Failure::check_faults((AUTHORIZATION, kind), "", &faults.0)
 }

@@ -154,9 +154,9 @@ fn check_host(report: &mut Report<'_>, host: &Value, path: String) {
     report.subdomain(path, &plain.unwrap_or_default().into());
 }
 
-/// What an exact path, or a prefix of paths, must not contain.
+/// The parts that an exact path, or a prefix of paths, must not have.
 const PATH_PARTS_REFUSED: [&str; 5] = ["//", "/./", "/../", "%2f", "%2F"];
-/// How it must not end.
+/// The ends that such a path must not have.
 const PATH_ENDS_REFUSED: [&str; 2] = ["/..", "/."];
 
 fn check_path(report: &mut Report<'_>, route: &Value, path: &str) {

@@ -1,6 +1,6 @@
 //! How a definition converts resources from version to version.
 
-use homeostat_store::DNS_1035_LABEL;
+use homeostat_cel::names::DNS_1035_LABEL;
 use homeostat_store::schema::{Reason, Violation};
 use serde_json::Value;
 

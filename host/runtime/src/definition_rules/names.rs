@@ -1,8 +1,10 @@
 //! The names of a kind, its group and its scope.
 
+use homeostat_cel::names::{DNS_1035_LABEL, DNS_1123_SUBDOMAIN};
 use homeostat_store::schema::{Reason, Violation};
-use homeostat_store::{DNS_1035_LABEL, DNS_1123_SUBDOMAIN};
 use serde_json::Value;
+
+use crate::conditions::holds;
 
 use super::{form, invalid, text, violation};
 
@@ -74,10 +76,7 @@ pub(super) fn check_names(names: &Value, violations: &mut Vec<Violation>) {
 
 /// Checks that what identifies a kind stays.
 pub(super) fn check_unchanged(spec: &Value, old: &Value, violations: &mut Vec<Violation>) {
-    let conditions = old["status"]["conditions"].as_array().into_iter().flatten();
-    let is_established =
-        conditions.into_iter().any(|found| found["type"] == "Established" && found["status"] == "True");
-    let kept: &[&str] = if is_established {
+    let kept: &[&str] = if holds(&old["status"], "Established") {
         &["/scope", "/names/kind", "/group", "/names/plural"]
     } else {
         &["/scope", "/group", "/names/plural"]

@@ -2,7 +2,7 @@
 //!
 //! What all versions have alike stands at the root of the specification for Kubernetes, which names it there.
 
-use homeostat_store::DNS_1035_LABEL;
+use homeostat_cel::names::DNS_1035_LABEL;
 use homeostat_store::schema::{Reason, Violation};
 use serde_json::Value;
 

@@ -5,13 +5,13 @@ use serde_json::{Value, json};
 
 use super::CLEANUP;
 use crate::clock::now;
+use crate::conditions::holds;
 use crate::context::Context;
 
 /// Sets the condition `Established` of a definition, which clients wait for. Does nothing if it is up to
 /// date. Unless all resources `are_migrated`, the versions that the status names may still be stored.
 pub(super) async fn establish(context: &Context, definition: &Resource, are_migrated: bool) -> Result<()> {
-    let says_so = definition.status().get("conditions").and_then(Value::as_array).into_iter().flatten();
-    let mut says_so = says_so.filter(|condition| condition["type"] == "Established" && condition["status"] == "True");
+    let is_established = holds(definition.status(), "Established");
     let document = definition.document();
     let mut names = document.pointer("/spec/names").cloned().unwrap_or_default();
     if names["listKind"].is_null() {
@@ -29,7 +29,7 @@ pub(super) async fn establish(context: &Context, definition: &Resource, are_migr
     let has_cleanup = definition.finalizers().any(|name| name == CLEANUP);
     let status = definition.status();
     let is_up_to_date = status["acceptedNames"] == names && status["storedVersions"] == stored;
-    if has_cleanup && says_so.next().is_some() && is_up_to_date {
+    if has_cleanup && is_established && is_up_to_date {
         return Ok(());
     }
     if !has_cleanup {

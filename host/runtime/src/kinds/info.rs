@@ -14,6 +14,7 @@ use serde_json::Value;
 
 #[cfg(doc)]
 use crate::Kinds;
+use crate::conditions::holds;
 use crate::host_kinds::is_written_by_host_alone;
 use crate::{Error, conversion};
 
@@ -100,12 +101,6 @@ pub struct KindInfo {
     /// Revision of the definition; zero for declarations of components.
     #[serde(skip)]
     pub(super) written: Revision,
-}
-
-/// Returns whether a definition has the condition `Established`.
-fn is_established(definition: &Value) -> bool {
-    let mut conditions = definition.pointer("/status/conditions").and_then(Value::as_array).into_iter().flatten();
-    conditions.any(|condition| condition["type"] == "Established" && condition["status"] == "True")
 }
 
 /// Returns whether a schema may have defaults: whether a field is called so.
@@ -371,7 +366,7 @@ impl KindInfo {
             source: format!("{DEFINITION} {}.{}", names.plural, definition.group),
             store: None,
             ending: document.pointer("/metadata/deletionTimestamp").is_some_and(|since| !since.is_null()),
-            is_established: is_established(document),
+            is_established: holds(&document["status"], "Established"),
             has_defaults: definition
                 .versions
                 .iter()

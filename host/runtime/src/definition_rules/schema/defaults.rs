@@ -3,7 +3,7 @@
 use homeostat_store::schema::{DefaultChecker, Path, Reason, Schema, Violation};
 use serde_json::{Map, Value, json};
 
-use super::keywords::TYPES;
+use super::keywords::{HEAD, TYPES};
 use super::{Report, embedded, entries, given, is_true, part, shown, text};
 
 /// Returns the violations of the defaults of a structural schema. Without its `parsed` form, neither their types nor their
@@ -78,7 +78,7 @@ impl DefaultWalk<'_> {
         }
         let properties = path.field("properties");
         for (name, property) in entries(schema, "properties") {
-            let is_head = is_resource && ["metadata", "apiVersion", "kind"].contains(&name.as_str());
+            let is_head = is_resource && HEAD.contains(&name.as_str());
             let place = Place {
                 surrounding: Surrounding::Field(&place.surrounding, name),
                 is_in_head: place.is_in_head || is_head,
@@ -151,7 +151,7 @@ fn has_unknown(value: &Value, schema: Option<&Value>, is_resource: bool) -> bool
     match value {
         Value::Object(fields) => {
             let Some(schema) = schema else { return !fields.is_empty() };
-            let is_head = |name: &str| is_resource && ["apiVersion", "kind", "metadata"].contains(&name);
+            let is_head = |name: &str| is_resource && HEAD.contains(&name);
             let mut fields = fields.iter().filter(|(name, _)| !is_head(name));
             fields.any(|(name, value)| {
                 if let Some(property) = schema["properties"].get(name) {

@@ -8,7 +8,7 @@ use super::{Report, entries, given, has_entries, is_true, list, part, text};
 
 pub(super) const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
 /// The fields that every resource has.
-const HEAD: [&str; 3] = ["metadata", "kind", "apiVersion"];
+pub(super) const HEAD: [&str; 3] = ["metadata", "kind", "apiVersion"];
 
 /// Returns the violations of the keywords of a schema and of all its parts, and the paths of the parts that have them. Some
 /// parts of a schema with a `fault` cannot be converted to their structural forms.

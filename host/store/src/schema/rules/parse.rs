@@ -89,12 +89,6 @@ impl Place {
         Self { is_resource: true, count_max: Some(1), uncorrelated: None, is_ruled: false, is_unknown: false };
 }
 
-/// A compiled expression, and its fault.
-struct Compiled {
-    expression: Option<Expression>,
-    fault: Option<String>,
-}
-
 impl RuleParser<'_> {
     /// Compiles the rules of a part and of all parts below. Returns whether the keywords of all these rules are valid: the
     /// rules of a part are not compiled otherwise.
@@ -222,26 +216,19 @@ impl RuleParser<'_> {
         let old_type = if old_is_optional { Type::Optional(Arc::new(self_type.clone())) } else { self_type.clone() };
         let variables = [("self", self_type.clone()), ("oldSelf", old_type)];
 
-        let compiled = compiled_rule(text, &variables);
-        if let Some(expression) = &compiled.expression {
-            self.charge(path("rule"), "rule", expression, count_max);
-        }
-        if let Some(fault) = &compiled.fault {
-            self.add(path("rule"), Reason::Invalid, &shown, fault);
+        let expression = compile_rule(text, &variables);
+        match &expression {
+            Ok(expression) => self.charge(path("rule"), "rule", expression, count_max),
+            Err(fault) => self.add(path("rule"), Reason::Invalid, &shown, fault),
         }
         let message_text = fields.text("messageExpression")?.map(str::trim).filter(|text| !text.is_empty());
-        let message_text = message_text.filter(|_| compiled.fault.is_none());
-        let message = message_text.map(|text| compiled_message(text, &variables));
-        if let Some(message) = &message {
-            match (&message.fault, &message.expression) {
-                (Some(fault), _) => self.add(path("messageExpression"), Reason::Invalid, &shown, fault),
-                (None, Some(expression)) => {
-                    self.charge(path("messageExpression"), "messageExpression", expression, 1);
-                }
-                (None, None) => {}
-            }
+        let message = message_text.filter(|_| expression.is_ok()).map(|text| compile_message(text, &variables));
+        match &message {
+            Some(Ok(message)) => self.charge(path("messageExpression"), "messageExpression", message, 1),
+            Some(Err(fault)) => self.add(path("messageExpression"), Reason::Invalid, &shown, fault),
+            None => {}
         }
-        let uses_old = compiled.expression.as_ref().is_some_and(|expression| expression.uses("oldSelf"));
+        let uses_old = expression.as_ref().is_ok_and(|expression| expression.uses("oldSelf"));
         match &place.uncorrelated {
             Some(list) if uses_old => {
                 let words = format!("oldSelf cannot be used on the uncorrelatable portion of the schema within {list}");
@@ -253,8 +240,9 @@ impl RuleParser<'_> {
             }
             _ => {}
         }
-        let Some(expression) = compiled.expression else {
-            return Ok(Err(compiled.fault.unwrap_or_default()));
+        let expression = match expression {
+            Ok(expression) => expression,
+            Err(fault) => return Ok(Err(fault)),
         };
         let reason = fields.text("reason")?.and_then(|name| REASONS.into_iter().find(|reason| reason.cause() == name));
         let field = fields.text("fieldPath")?.and_then(|field| field_path(part, field));
@@ -263,7 +251,7 @@ impl RuleParser<'_> {
             text: text.to_owned(),
             expression,
             message: written.map(str::to_owned),
-            message_expression: message.and_then(|message| message.expression),
+            message_expression: message.and_then(std::result::Result::ok),
             reason: reason.unwrap_or(Reason::Invalid),
             field: field.filter(|field| !field.is_empty()),
             uses_old,
@@ -298,25 +286,20 @@ impl RuleParser<'_> {
     }
 }
 
-fn compiled_rule(text: &str, variables: &[(&str, Type)]) -> Compiled {
-    let fault = |fault: String| Compiled { expression: None, fault: Some(fault) };
-    match Expression::compile(text, variables) {
-        Err(error) => fault(format!("compilation failed: {error}")),
-        Ok(expression) if *expression.result() != Type::Bool => {
-            fault("cel expression must evaluate to a bool".to_owned())
-        }
-        Ok(expression) => Compiled { expression: Some(expression), fault: None },
+fn compile_rule(text: &str, variables: &[(&str, Type)]) -> std::result::Result<Expression, String> {
+    let expression = Expression::compile(text, variables).map_err(|error| format!("compilation failed: {error}"))?;
+    match expression.result() {
+        Type::Bool => Ok(expression),
+        _ => Err("cel expression must evaluate to a bool".to_owned()),
     }
 }
 
-fn compiled_message(text: &str, variables: &[(&str, Type)]) -> Compiled {
-    let fault = |fault: String| Compiled { expression: None, fault: Some(fault) };
-    match Expression::compile(text, variables) {
-        Err(error) => fault(format!("messageExpression compilation failed: {error}")),
-        Ok(expression) if !matches!(expression.result(), Type::Text(_)) => {
-            fault("messageExpression must evaluate to a string".to_owned())
-        }
-        Ok(expression) => Compiled { expression: Some(expression), fault: None },
+fn compile_message(text: &str, variables: &[(&str, Type)]) -> std::result::Result<Expression, String> {
+    let expression = Expression::compile(text, variables);
+    let expression = expression.map_err(|error| format!("messageExpression compilation failed: {error}"))?;
+    match expression.result() {
+        Type::Text(_) => Ok(expression),
+        _ => Err("messageExpression must evaluate to a string".to_owned()),
     }
 }
 
