@@ -76,8 +76,12 @@ impl Log {
             (expected, answer) => panic!("{traffic:?} should have come to {expected:?}, and not to {answer:?}"),
         };
         let revision = self.newest().next();
-        let existing = self.now.get(&traffic.id).filter(|_| traffic.dry_run);
-        let in_answer = existing.map_or(revision, |entry| entry.resource.revision());
+        // A dry run answers with the resource's revision, which a resource that it would create has not.
+        let in_answer = match self.now.get(&traffic.id) {
+            _ if !traffic.dry_run => revision,
+            Some(entry) => entry.resource.revision(),
+            None => Revision(0),
+        };
         assert_eq!(written.resource.revision(), in_answer, "{traffic:?}");
         assert_eq!(written.resource.text(), written.resource.document().to_string(), "{traffic:?}");
         if !traffic.dry_run {
