@@ -150,6 +150,7 @@ fn keywords() -> Vec<(&'static str, Value)> {
         ("enum", json!([1])),
         ("id", json!("x")),
         ("items", json!({ "type": "string" })),
+        ("items", json!([])),
         ("maximum", json!(0)),
         ("not", json!({ "default": {} })),
         ("nullable", json!(true)),

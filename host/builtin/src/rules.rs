@@ -40,8 +40,9 @@ use crate::BuiltInKind;
 pub use events::check_new_event;
 pub use expressions::ADMISSION_VARIABLES;
 use report::Report;
-pub use services::SERVICE_RANGE;
+pub use services::{NODE_PORTS, SERVICE_RANGE};
 pub use warnings::warnings;
+pub use webhooks::check_conversion_webhook;
 
 /// The rules of one kind.
 struct Rules {

@@ -131,6 +131,19 @@ const QUALIFIED_WORDS: &str = words!(
     "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 );
 
+/// Most bytes of the names and values of all annotations of a resource together.
+pub const ANNOTATIONS_BYTES_MAX: usize = 256 << 10;
+
+/// Returns the faults of a name that is one segment of a path.
+pub fn path_segment_faults(text: &str) -> Vec<String> {
+    if text == "." || text == ".." { vec![format!("may not be '{text}'")] } else { path_segment_prefix_faults(text) }
+}
+
+/// Returns the faults of a text with which a name begins that is one segment of a path.
+pub fn path_segment_prefix_faults(text: &str) -> Vec<String> {
+    ["/", "%"].into_iter().filter(|part| text.contains(part)).map(|part| format!("may not contain '{part}'")).collect()
+}
+
 /// Returns the faults of the name of a label, annotation or finalizer: `name` or `prefix/name`.
 pub fn qualified_faults(text: &str) -> Vec<String> {
     let (prefix, name) = match text.split_once('/') {

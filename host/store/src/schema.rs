@@ -31,7 +31,7 @@ use rules::PartRules;
 pub use homeostat_cel::quantity::Quantity;
 
 pub use crate::path::Path;
-pub use crate::violation::{Reason, VIOLATIONS_MAX, Violation};
+pub use crate::violation::{Reason, VIOLATIONS_MAX, Violation, type_name};
 use built_in::Rules;
 pub use built_in::{Generation, KindRules, TypeCheck};
 pub use draft::{DefaultChecker, Draft};

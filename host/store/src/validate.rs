@@ -6,8 +6,8 @@ mod tests;
 use std::io;
 
 use homeostat_cel::names::{
-    DNS_1035_LABEL, DNS_1123_LABEL, DNS_1123_SUBDOMAIN, IP_ADDRESS, LABEL_VALUE, NameForm, PATH_SEGMENT,
-    qualified_faults,
+    ANNOTATIONS_BYTES_MAX, DNS_1035_LABEL, DNS_1123_LABEL, DNS_1123_SUBDOMAIN, IP_ADDRESS, LABEL_VALUE, NameForm,
+    PATH_SEGMENT, qualified_faults,
 };
 use serde_json::{Map, Value, json};
 
@@ -17,8 +17,6 @@ use crate::{
 };
 
 const LABEL_BYTES_MAX: usize = DNS_1123_LABEL.length_max;
-/// Names and values of all annotations together. Source: Kubernetes.
-const ANNOTATIONS_BYTES_MAX: usize = 256 * 1024;
 const FINALIZERS_MAX: usize = 64;
 /// Longest JSON text of a number, with a separator: a float has 17 digits, a sign, a point and an exponent.
 const NUMBER_BYTES_MAX: u64 = 32;
@@ -227,9 +225,14 @@ pub(crate) fn kind_name(name: &str) -> Result<()> {
     }
 }
 
-/// Checks the name of a label, annotation or finalizer: `name` or `prefix/name`.
+/// Checks the name of a label or finalizer: `name` or `prefix/name`.
 pub(crate) fn label_name(path: &str, text: &str) -> Result<()> {
     has_none(path, text, &qualified_faults(text))
+}
+
+/// Checks the name of an annotation. The case of its letters does not matter, as in Kubernetes.
+fn annotation_name(text: &str) -> Result<()> {
+    has_none("metadata.annotations", text, &qualified_faults(&text.to_lowercase()))
 }
 
 /// Checks the value of a label; may be empty.
@@ -275,7 +278,7 @@ fn labels(metadata: &Map<String, Value>, faults: &mut Vec<Error>) {
 fn annotations(metadata: &Map<String, Value>, faults: &mut Vec<Error>) {
     match strings(metadata, "annotations") {
         Ok(annotations) => {
-            faults.extend(annotations.iter().filter_map(|(name, _)| label_name("metadata.annotations", name).err()));
+            faults.extend(annotations.iter().filter_map(|(name, _)| annotation_name(name).err()));
             let bytes: usize = annotations.iter().map(|(name, value)| name.len() + value.len()).sum();
             if bytes > ANNOTATIONS_BYTES_MAX {
                 let (bytes, bytes_max) = (bytes as u64, ANNOTATIONS_BYTES_MAX as u64);

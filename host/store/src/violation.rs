@@ -105,7 +105,7 @@ pub(crate) fn shown(value: &Value) -> String {
 }
 
 /// Returns the JSON type of a value.
-pub(crate) fn type_name(value: &Value) -> &'static str {
+pub fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "boolean",

@@ -10,7 +10,7 @@ pub(super) mod slices;
 
 use std::collections::BTreeSet;
 
-use homeostat_cel::names::DNS_1123_LABEL;
+use homeostat_cel::names::{ANNOTATIONS_BYTES_MAX, DNS_1123_LABEL};
 use serde_json::{Map, Value};
 
 use super::defaults::{default, object_at};
@@ -27,7 +27,6 @@ const CONFIGS_MAX: usize = 32;
 /// Most bytes of texts.
 const EXPRESSION_BYTES_MAX: usize = 10 * 1024;
 const PARAMETERS_BYTES_MAX: usize = 10 * 1024;
-const ANNOTATIONS_BYTES_MAX: usize = 256 * 1024;
 const IDENTIFIER_BYTES_MAX: usize = 32;
 
 /// The effects of a taint on pods.

@@ -4,7 +4,9 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use homeostat_cel::names::{DNS_1123_LABEL, DNS_1123_SUBDOMAIN, LABEL_VALUE, NameForm, qualified_faults};
+use homeostat_cel::names::{
+    DNS_1123_LABEL, DNS_1123_SUBDOMAIN, LABEL_VALUE, NameForm, path_segment_faults, qualified_faults,
+};
 use serde_json::Value;
 
 use super::report::{Report, items, text};
@@ -134,13 +136,7 @@ impl Report<'_> {
 
     /// Checks a name that is a part of a path. An empty one is no matter of this check.
     pub(super) fn path_segment(&mut self, path: &str, value: &Value) {
-        let name = value.as_str().unwrap_or_default();
-        if name == "." || name == ".." {
-            return self.invalid(path, value, &format!("may not be '{name}'"));
-        }
-        for part in ["/", "%"].into_iter().filter(|part| name.contains(part)) {
-            self.invalid(path, value, &format!("may not contain '{part}'"));
-        }
+        self.faults(path, value, path_segment_faults(text(value)));
     }
 
     /// Checks the key of a label or taint.

@@ -6,6 +6,7 @@ mod checks;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
+use std::ops::RangeInclusive;
 
 use serde_json::{Map, Value, json};
 
@@ -125,7 +126,7 @@ fn set_node_ports(spec: &mut Map<String, Value>, old: Option<&Value>, uid: &str)
     // The same port has the same one for each protocol.
     let mut known: BTreeMap<Option<u64>, u64> =
         ports.iter().filter_map(|port| Some((number(port, "port"), number(port, "nodePort")?))).collect();
-    let mut next = (0..).map(|at| u64::from(node_port_of(uid, at)));
+    let mut next = (0..).map(|at| node_port_of(uid, at));
     for port in ports.into_iter().filter(|port| port.get("nodePort").is_none_or(|number| *number == 0)) {
         let own = number(port, "port");
         let free =
@@ -143,11 +144,13 @@ const TRIES_MAX: usize = 2768;
 /// The place of the port for health checks behind those of a service.
 const HEALTH_CHECK: u32 = 1000;
 
-/// Returns a port of 30000 to 32767, the range of an API server.
-fn node_port_of(uid: &str, at: u32) -> u32 {
-    const FIRST: u32 = 30_000;
-    const PORTS: u32 = 2768;
-    FIRST + hash_of(uid).wrapping_add(at) % PORTS
+/// The range of the ports of nodes. Source: `--service-node-port-range` of kube-apiserver.
+pub const NODE_PORTS: RangeInclusive<u64> = 30_000..=32_767;
+
+/// Returns a port of the nodes.
+fn node_port_of(uid: &str, at: u32) -> u64 {
+    let count = NODE_PORTS.end() - NODE_PORTS.start() + 1;
+    NODE_PORTS.start() + u64::from(hash_of(uid).wrapping_add(at)) % count
 }
 
 /// Returns a hash of a text. Source: FNV-1a.

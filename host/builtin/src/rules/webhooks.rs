@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 
 use homeostat_cel::names::{DNS_1035_LABEL, DNS_1123_SUBDOMAIN};
+use homeostat_store::schema::Violation;
 use serde_json::Value;
 
 use super::admission::{check_conditions, check_rule};
@@ -110,7 +111,13 @@ fn check_webhook(report: &mut Report<'_>, webhook: &Value, path: &str, rules: &W
     if rules.match_conditions {
         check_conditions(report, &webhook["matchConditions"], &format!("{path}.matchConditions"), false);
     }
-    check_review_versions(report, webhook, &format!("{path}.admissionReviewVersions"), rules);
+    check_review_versions(
+        report,
+        &webhook["admissionReviewVersions"],
+        &format!("{path}.admissionReviewVersions"),
+        "must specify one of v1, v1beta1",
+        rules.known_versions,
+    );
 }
 
 /// Checks what a webhook does in a dry run.
@@ -123,10 +130,11 @@ fn check_side_effects(report: &mut Report<'_>, effects: &Value, path: String, ru
     }
 }
 
-fn check_review_versions(report: &mut Report<'_>, webhook: &Value, path: &str, rules: &WebhookRules) {
-    let versions = items(&webhook["admissionReviewVersions"]);
+/// Checks which versions of reviews a webhook knows. `missing` says what it needs if it knows none.
+fn check_review_versions(report: &mut Report<'_>, known: &Value, path: &str, missing: &str, needs_known: bool) {
+    let versions = items(known);
     if versions.is_empty() {
-        return report.required(path, "must specify one of v1, v1beta1");
+        return report.required(path, missing);
     }
     let mut seen = BTreeSet::new();
     for (at, version) in versions.iter().enumerate() {
@@ -137,9 +145,24 @@ fn check_review_versions(report: &mut Report<'_>, webhook: &Value, path: &str, r
             report.form(path, version, &DNS_1035_LABEL);
         }
     }
-    if rules.known_versions && !has_known_version(versions) {
-        report.invalid(path, &webhook["admissionReviewVersions"], "must include at least one of v1, v1beta1");
+    if needs_known && !has_known_version(versions) {
+        report.invalid(path, known, "must include at least one of v1, v1beta1");
     }
+}
+
+/// Returns what is wrong with the webhook by which a definition converts its resources, with the paths of the fields in
+/// `spec.conversion` of the internal form.
+pub fn check_conversion_webhook(webhook: &Value) -> Vec<Violation> {
+    let mut report = Report::new(webhook, None, None);
+    let client = &webhook["clientConfig"];
+    if client.is_object() {
+        check_client(&mut report, client, "spec.conversion.webhookClientConfig");
+    } else {
+        report.required("spec.conversion.webhookClientConfig", "required when strategy is set to Webhook");
+    }
+    let versions = "spec.conversion.conversionReviewVersions";
+    check_review_versions(&mut report, &webhook["conversionReviewVersions"], versions, "", true);
+    report.found
 }
 
 /// Checks where a webhook is.

@@ -231,7 +231,7 @@ fn a_conversion_by_webhook_says_where_it_is() {
         (webhook(json!({}), json!(["v1"])), client.to_owned(), Reason::Required),
         (webhook(json!({ "url": "http://a" }), json!(["v1"])), format!("{client}.url"), Reason::Invalid),
         (webhook(json!({ "url": "https://u@a/#f" }), json!(["v1"])), format!("{client}.url"), Reason::Invalid),
-        (webhook(service("", 443), json!(["v1"])), format!("{client}.service.name"), Reason::Required),
+        (webhook(service("", 443), json!(["v1"])), format!("{client}.service.namespace"), Reason::Required),
         (webhook(service("b", 0), json!(["v1"])), format!("{client}.service.port"), Reason::Invalid),
         (webhook(url(), json!(["v2"])), versions.to_owned(), Reason::Invalid),
         (webhook(url(), json!(["v1", "v1"])), format!("{versions}[1]"), Reason::Invalid),

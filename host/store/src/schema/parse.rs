@@ -148,7 +148,7 @@ impl Parser {
                 Some(Box::new(values))
             }
         };
-        schema.items = match fields.get("items") {
+        schema.items = match items(&fields) {
             Some(source) => Some(Box::new(self.schema(source, &fields.path().field("items"), false)?)),
             None if schema.value_type == Some(ValueType::Array) => {
                 return Err(fields.error("items", "must not be empty for a list"));
@@ -184,7 +184,7 @@ impl Parser {
             let about = about.ok_or_else(|| Error::invalid(path.to_string(), unknown))?;
             schema.properties.insert(name.clone(), self.condition(source, &path, about, false)?);
         }
-        if let Some(source) = fields.get("items") {
+        if let Some(source) = items(&fields) {
             let about = about.below(Schema::items).ok_or_else(|| fields.error("items", unknown))?;
             schema.items = Some(Box::new(self.condition(source, &path.field("items"), about, false)?));
         }
@@ -326,6 +326,11 @@ fn refuse(fields: &FieldReader<'_>, names: &[&str], reason: &str) -> Result<()> 
     let mut names =
         names.iter().filter(|name| fields.get(name).is_some_and(|value| **name == "default" || is_there(value)));
     names.next().map_or(Ok(()), |name| Err(fields.error(name, reason)))
+}
+
+/// Returns the schema of the items of a list. An empty list of schemas is none, as in Kubernetes.
+fn items<'s>(fields: &FieldReader<'s>) -> Option<&'s Value> {
+    fields.get("items").filter(|source| source.as_array().is_none_or(|schemas| !schemas.is_empty()))
 }
 
 fn value_type(fields: &FieldReader<'_>) -> Result<Option<ValueType>> {

@@ -1,6 +1,6 @@
 //! The defaults in a schema: each must be valid by the schema of its field.
 
-use homeostat_store::schema::{DefaultChecker, Path, Reason, Schema, Violation};
+use homeostat_store::schema::{DefaultChecker, Path, Reason, Schema, Violation, type_name};
 use serde_json::{Map, Value, json};
 
 use super::keywords::{HEAD, TYPES};
@@ -10,7 +10,7 @@ use super::{Report, embedded, entries, given, is_true, part, shown, text};
 /// constraints are checked.
 pub(super) fn violations(schema: &Value, root: &Path<'_>, parsed: Option<&Schema>) -> Vec<Violation> {
     let mut walk = DefaultWalk { checker: DefaultChecker::default(), report: Report::default(), root };
-    let place = Place { resource: schema, surrounding: Surrounding::Resource, is_in_head: false };
+    let place = Place { resource: schema, parents: ParentPath::Resource, is_in_head: false };
     walk.part(schema, parsed, root, place);
     walk.report.found
 }
@@ -26,20 +26,20 @@ struct DefaultWalk<'a> {
 struct Place<'a> {
     /// The schema of the innermost resource around the part.
     resource: &'a Value,
-    surrounding: Surrounding<'a>,
+    parents: ParentPath<'a>,
     /// Whether the part belongs to the metadata, the kind or the version of that resource.
     is_in_head: bool,
 }
 
 /// The way from a resource to one of its parts.
 #[derive(Clone, Copy)]
-enum Surrounding<'a> {
+enum ParentPath<'a> {
     Resource,
-    Field(&'a Surrounding<'a>, &'a str),
-    Item(&'a Surrounding<'a>),
+    Field(&'a ParentPath<'a>, &'a str),
+    Item(&'a ParentPath<'a>),
 }
 
-impl Surrounding<'_> {
+impl ParentPath<'_> {
     /// Returns a resource with a value at the end of the way.
     fn of(&self, value: Value) -> Value {
         match self {
@@ -65,7 +65,7 @@ impl DefaultWalk<'_> {
         let is_root = std::ptr::eq(path, self.root);
         let is_resource = is_root || is_true(schema, "x-kubernetes-embedded-resource");
         let place = if is_resource {
-            Place { resource: schema, surrounding: Surrounding::Resource, is_in_head: false }
+            Place { resource: schema, parents: ParentPath::Resource, is_in_head: false }
         } else {
             place
         };
@@ -73,14 +73,14 @@ impl DefaultWalk<'_> {
             self.default(default, (schema, parsed, is_resource), &path.field("default"), place);
         }
         if let Some(items) = part(schema, "items") {
-            let place = Place { surrounding: Surrounding::Item(&place.surrounding), ..place };
+            let place = Place { parents: ParentPath::Item(&place.parents), ..place };
             self.part(items, parsed.and_then(Schema::items), &path.field("items"), place);
         }
         let properties = path.field("properties");
         for (name, property) in entries(schema, "properties") {
             let is_head = is_resource && HEAD.contains(&name.as_str());
             let place = Place {
-                surrounding: Surrounding::Field(&place.surrounding, name),
+                parents: ParentPath::Field(&place.parents, name),
                 is_in_head: place.is_in_head || is_head,
                 ..place
             };
@@ -96,7 +96,7 @@ impl DefaultWalk<'_> {
         place: Place<'_>,
     ) {
         if place.is_in_head {
-            let resource = place.surrounding.of(default.clone());
+            let resource = place.parents.of(default.clone());
             if let Some(fault) = embedded::violations(&resource, place.resource, true, &Path::ROOT).first() {
                 let detail = format!("{}: must result in valid metadata: {fault}", shown(default));
                 return self.report.add(path, Reason::Invalid, detail);
@@ -125,19 +125,11 @@ impl DefaultWalk<'_> {
     }
 }
 
-/// Returns the fault of a default whose type is not the one that is written, where the parsed form does not have it: the type
-/// of an integer or a string, and a type that Kubernetes does not know.
+/// Returns the fault of a default whose type differs from the written type. It is about the types that the parsed form lacks:
+/// the type of an integer or a string, and types that Kubernetes does not know.
 fn type_fault(schema: &Value, default: &Value) -> Option<String> {
     let written = text(schema, "type");
-    let found = match default {
-        Value::Null => "null",
-        Value::Bool(_) => "boolean",
-        Value::Number(number) if number.is_f64() => "number",
-        Value::Number(_) => "integer",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    };
+    let found = type_name(default);
     let is_either = is_true(schema, "x-kubernetes-int-or-string");
     let is_parsed = written.is_empty() || (TYPES.contains(&written) && !is_either);
     let fits = found == written || (written == "number" && found == "integer");

@@ -2,14 +2,14 @@
 //!
 //! Deliberately absent: the owners and the managed fields, of which only the types are checked.
 
-use homeostat_cel::names::{DNS_1035_LABEL, DNS_1123_LABEL, LABEL_VALUE, qualified_faults};
+use homeostat_cel::names::{
+    ANNOTATIONS_BYTES_MAX, DNS_1035_LABEL, DNS_1123_LABEL, LABEL_VALUE, path_segment_faults,
+    path_segment_prefix_faults, qualified_faults,
+};
 use homeostat_store::schema::{Path, Reason, Violation};
 use serde_json::Value;
 
 use super::{Report, is_true};
-
-/// Names and values of all annotations together. Source: Kubernetes.
-const ANNOTATIONS_BYTES_MAX: usize = 256 << 10;
 
 /// Returns the violations of the resources at a value and below it. As in Kubernetes, a wrong type hides all others.
 pub(super) fn violations(value: &Value, schema: &Value, is_resource: bool, path: &Path<'_>) -> Vec<Violation> {
@@ -117,9 +117,8 @@ fn check_metadata(metadata: &Value, path: &Path<'_>, report: &mut Report) {
         }
     };
     let text = |name: &str| metadata[name].as_str().unwrap_or_default();
-    for name in ["generateName", "name"] {
-        add(name, &metadata[name], &segment_faults(text(name), name == "name"));
-    }
+    add("generateName", &metadata["generateName"], &path_segment_prefix_faults(text("generateName")));
+    add("name", &metadata["name"], &path_segment_faults(text("name")));
     if !text("namespace").is_empty() {
         add("namespace", &metadata["namespace"], &DNS_1123_LABEL.faults(text("namespace")));
     }
@@ -142,12 +141,4 @@ fn check_metadata(metadata: &Value, path: &Path<'_>, report: &mut Report) {
         let detail = format!("may not be more than {ANNOTATIONS_BYTES_MAX} bytes");
         report.add(&path.field("annotations"), Reason::TooLong, detail);
     }
-}
-
-/// Returns why a text cannot be a part of a path, or the begin of one.
-fn segment_faults(text: &str, is_whole: bool) -> Vec<String> {
-    if is_whole && (text == "." || text == "..") {
-        return vec![format!("may not be '{text}'")];
-    }
-    ["/", "%"].into_iter().filter(|part| text.contains(part)).map(|part| format!("may not contain '{part}'")).collect()
 }
