@@ -9,6 +9,7 @@ use crate::namespaces::Namespaces;
 use crate::new_resource::{NewResource, new_document};
 use crate::priorities::{self, Priorities};
 use crate::quotas::{self, Quotas};
+use crate::service_addresses::ServiceAddresses;
 use crate::{
     Error, Kinds, NamespacePolicy, Requester, Stores, limit_ranges, runtime_classes, service_accounts, topology,
 };
@@ -18,6 +19,7 @@ pub(crate) struct AdmissionChain {
     pub(crate) namespaces: Namespaces,
     pub(crate) priorities: Priorities,
     quotas: Quotas,
+    service_addresses: ServiceAddresses,
     dynamic: DynamicAdmission,
 }
 
@@ -31,6 +33,7 @@ impl AdmissionChain {
             namespaces: Namespaces::new(policy, stores.clone()),
             priorities: Priorities::new(stores.clone()),
             quotas: Quotas::new(stores.clone()),
+            service_addresses: ServiceAddresses::default(),
             dynamic: DynamicAdmission::new(stores.clone()),
         }
     }
@@ -139,13 +142,14 @@ impl AdmissionChain {
         }
     }
 
-    /// Charges a write to the quotas of its namespace, and writes.
+    /// Checks the addresses that a write chooses, charges it to the quotas of its namespace, and writes.
     async fn write_checked(
         self: &Arc<Self>,
         store: &Arc<dyn Store>,
         kinds: &Kinds,
         request: Request,
     ) -> Result<WriteResponse, Error> {
+        let _turn = self.service_addresses.check(&**store, kinds, &request).await?;
         self.quotas.charge(&**store, kinds, &request).await?;
         let remembered = [priorities::classes(), quotas::quotas()];
         let target = request.write.target().ok();

@@ -80,6 +80,7 @@ mod runtime_classes;
 mod scheduler;
 mod secrets;
 mod service_accounts;
+mod service_addresses;
 mod service_range;
 mod settings;
 pub mod settle;

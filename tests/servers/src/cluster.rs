@@ -351,7 +351,7 @@ fn arguments(options: &ClusterOptions, files: &Files, etcd: &Etcd, port: u16) ->
         // As kubeadm sets it.
         "--allow-privileged=true".to_owned(),
         "--service-account-issuer=https://kubernetes.default.svc".to_owned(),
-        "--service-cluster-ip-range=10.0.0.0/24".to_owned(),
+        "--service-cluster-ip-range=10.96.0.0/12".to_owned(),
     ]);
     if !options.with_controllers {
         // Nobody makes the accounts that it demands of pods.
