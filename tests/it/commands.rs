@@ -56,8 +56,13 @@ impl Side {
     /// Runs a line of the table in a shell.
     fn run(&self, line: &str, masks: &[(Regex, &str)]) -> Outcome {
         let (home, kubectl) = (self.home.path(), kubectl());
-        let mut command = Command::new("/bin/sh");
-        command.args(["-c", line]).env_clear().env("HOME", home).env("TMPDIR", home).current_dir(home);
+        let mut command = Command::new("/bin/bash");
+        command
+            .args(["-o", "pipefail", "-c", line])
+            .env_clear()
+            .env("HOME", home)
+            .env("TMPDIR", home)
+            .current_dir(home);
         command.env("PATH", format!("{}:/usr/bin:/bin", kubectl.parent().unwrap().display()));
         command.env("KUBECONFIG", home.join("kubeconfig")).stdin(Stdio::null());
         let output = command.output().unwrap();

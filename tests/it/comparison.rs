@@ -161,5 +161,6 @@ pub(crate) fn dice_of(text: &str, start: u64) -> Dice {
 /// Fails unless at most `differences_max` of a thousand compared cases differ. `different` has a text for each that does.
 pub(crate) fn assert_alike(compared: usize, different: &[String], differences_max: usize) {
     let count = different.len();
+    println!("{count} of {compared} cases differ");
     assert!(count * 1000 <= compared * differences_max, "{count} of {compared}:\n{}", different.join("\n"));
 }

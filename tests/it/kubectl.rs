@@ -1,5 +1,6 @@
 //! The `kubectl` of a current Kubernetes release against a host without a cluster: the everyday commands.
 
+mod events;
 mod hosts;
 
 use std::path::PathBuf;

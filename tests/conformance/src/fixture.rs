@@ -34,8 +34,6 @@ pub enum Difference {
     /// S8: a watch leaves out states that were overwritten before the store saw them. A list in one piece shows own
     /// writes at once, and a watch from its revision repeats them.
     SeenLater,
-    /// S12: a list may have more items than its limit.
-    LimitsIgnored,
     /// [`Store::kinds`] returns every kind that ever had a resource, in any order.
     KindsStay,
     /// A kind has to be defined before its first resource, with its scope and its versions, and `Unavailable` is the

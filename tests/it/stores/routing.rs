@@ -4,16 +4,18 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use homeostat_component::Grants;
+use homeostat_component::{BackoffSpec, Grants};
 use homeostat_fixtures::{FaultyStore, demo, demo_key, demo_kind, memory_store};
 use homeostat_runtime::manifest::Manifest;
-use homeostat_runtime::{ControllerState, Definition, Options, Stores};
+use homeostat_runtime::{ControllerState, Definition, Options, Overrides, Stores};
 use homeostat_store::embedded::EmbeddedStore;
 use homeostat_store::routes::{Routes, Rule};
 use homeostat_store::{Error, Key, Query, RoutedStore, Store, StorePart, View};
 use homeostat_testing::{eventually, eventually_blocking};
 use homeostat_tests::{HostProcess, TestHost, guest, repository, run};
 use serde_json::{Value, json};
+
+use crate::metrics::scrape::{Scrape, get};
 
 const HEAD: &str = "apiVersion: homeostat.dev/v1alpha1\nkind: Stores\n";
 
@@ -118,6 +120,55 @@ async fn a_store_that_is_away_holds_up_only_its_own_kinds() {
     far.come_back();
     homeostat_fixtures::delete(&*far, quota("blue-live")).await;
     test.until(&quota("blue-live"), "is back", |quota| quota["spec"]["pods"] == 20).await;
+}
+
+/// S15: A host starts without a store that cannot be reached, and health and metrics name that store.
+#[test]
+fn health_and_metrics_name_the_store_that_is_away() {
+    let (folder, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let stores = scratch.path().join("stores.yaml");
+    // Nothing listens on this port.
+    let far = "stores:\n  - name: far\n    nats: {servers: [\"nats://127.0.0.1:1\"], bucket: far}\n";
+    std::fs::write(&stores, format!("{HEAD}{far}routes:\n  - {{kinds: [\"far.dev/*\"], store: far}}\n")).unwrap();
+    let _host = HostProcess::start("run", folder.path(), scratch.path(), &["--stores", stores.to_str().unwrap()]);
+    let told = eventually_blocking("the store to be missed", || {
+        let ready = get(scratch.path(), "/readyz?verbose", "*/*");
+        (ready.code == 503 && ready.body.contains("[-]store/far failed: ")).then_some(ready.body)
+    });
+    assert!(told.contains("[+]store ok\n") && told.contains("[+]folder ok\n"), "{told}");
+    assert_eq!(get(scratch.path(), "/readyz?exclude=store/far", "*/*").code, 200);
+    let scrape = Scrape::of(scratch.path());
+    let up = |store: &str| scrape.find("homeostat_store_up", &[("store", store)]);
+    assert_eq!((up("far"), up("home")), (Some(0.0), Some(1.0)), "{}", scrape.text);
+}
+
+/// S15: A key that waits for its next try after a failure keeps its place and its count while its store is away.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failing_key_keeps_its_backoff_while_its_store_is_away() {
+    let far = FaultyStore::over(memory_store());
+    let test = host(memory_store(), far.clone(), &["demo.homeostat.dev/Scripted"]).await;
+    let hour = Duration::from_secs(3600);
+    let backoff = Some(BackoffSpec { base: hour, max: hour, retries_max: None });
+    let definition = test.definition("scripted", &guest("guest-scripted")).await;
+    let overrides = Overrides { backoff, ..Overrides::default() };
+    test.host.put(Definition { overrides, ..definition }).await.unwrap();
+    until_ready(&test, "scripted").await;
+    test.apply(demo("Scripted", "fails", json!({"action": "fail"}))).await;
+    let entry = || test.host.queue("scripted", 9).unwrap().into_iter().find(|entry| entry.key.name() == "fails");
+    let before = eventually("the key to fail", async || entry().filter(|entry| entry.failures == 1)).await;
+
+    let is_told =
+        |reason: &str| test.host.events().list(&Default::default()).iter().any(|event| event.reason == reason);
+    far.leave("connection reset");
+    eventually("the absence to be reported", async || is_told("StoreAway").then_some(())).await;
+    far.come_back();
+    eventually("the return to be reported", async || is_told("StoreBack").then_some(())).await;
+    // Its first reconcile shows that the changes of the store come again.
+    test.apply(demo("Scripted", "after", json!({"action": "later"}))).await;
+    eventually("a new key to wait", async || (test.status("scripted").counts.waiting == 2).then_some(())).await;
+    let after = entry().expect("the key is in the queue");
+    assert_eq!((&*after.state, after.failures, &after.last_error), ("waiting", 1, &before.last_error));
+    assert!(after.due_in_ms <= before.due_in_ms && after.due_in_ms > Some(0), "{before:?} {after:?}");
 }
 
 /// S15: Each store collects its own garbage, and an owner that lives in another store is not gone.
