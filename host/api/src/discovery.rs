@@ -20,6 +20,9 @@ use crate::{binding, events, reviews, token_request};
 /// The verbs of every stored kind.
 const VERBS: [&str; 8] = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
 
+/// The verbs of every kind of a definition, in the order of Kubernetes.
+const VERBS_OF_DEFINED: [&str; 8] = ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
+
 /// The verbs of a kind that clients cannot write.
 const READ_VERBS: [&str; 3] = ["get", "list", "watch"];
 
@@ -186,6 +189,7 @@ pub(crate) fn verbs(info: &KindInfo) -> &'static [&'static str] {
     match info.plural.as_str() {
         events::PLURAL if group.is_empty() && info.built_in().is_none() => &READ_VERBS,
         _ if info.is_read_only() => &READ_VERBS,
+        _ if info.is_of_definition() => &VERBS_OF_DEFINED,
         _ => &VERBS,
     }
 }

@@ -2,6 +2,7 @@
 
 use axum::http::{Method, StatusCode};
 use axum::response::Response;
+use homeostat_builtin::json_types;
 use homeostat_runtime::{ScalePaths, ScaleSource};
 use homeostat_store::json_pointer::unescape;
 use homeostat_store::{Change, Key, Precondition, Resource, Revision, Selector, Write};
@@ -11,6 +12,7 @@ use crate::document_response::respond;
 use crate::named_document::set_name;
 use crate::request::ResourceRequest;
 use crate::status::Failure;
+use crate::write_refusals::patch_text;
 use crate::write_warnings;
 
 /// How often a patch of a scale is tried when other clients write the resource meanwhile.
@@ -30,12 +32,16 @@ pub(crate) async fn answer(request: &ResourceRequest<'_>, key: Key) -> Result<Re
             Method::PUT => (scale_of(request, &key)?, None),
             Method::PATCH => {
                 let change = http.change()?;
-                if let Some(desired) = desired_by(&change) {
+                let (desired, patched) = if let Some(desired) = desired_by(&change) {
                     (desired.clone(), None)
                 } else {
                     let current = read(request, &key, source).await?;
                     (change.apply(&current)?, revision_of(&current)?)
+                };
+                if let Some(fault) = type_fault(&desired) {
+                    return Err(Failure::bad_patch(&patch_text(request), &fault));
                 }
+                (desired, patched)
             }
             _ => return Err(http.not_allowed()),
         };
@@ -99,7 +105,24 @@ fn scale_of(request: &ResourceRequest<'_>, key: &Key) -> Result<Value, Failure> 
         scale["metadata"] = json!({});
     }
     set_name(&mut scale, request.http.method, key.name())?;
-    Ok(scale)
+    match type_fault(&scale) {
+        Some(fault) if !request.http.applies() => {
+            let words = "Scale in version \"v1\" cannot be handled as a Scale: ";
+            Err(Failure::bad_request(format!("{words}{fault}")))
+        }
+        _ => Ok(scale),
+    }
+}
+
+/// Returns why the desired number of replicas has a wrong type, in the words of Kubernetes.
+fn type_fault(scale: &Value) -> Option<String> {
+    let replicas = scale.pointer("/spec/replicas").filter(|replicas| !replicas.is_null())?;
+    let found = match replicas {
+        Value::Number(number) if number.as_i64().is_some_and(|number| i32::try_from(number).is_ok()) => return None,
+        Value::Number(number) => format!("number {number}"),
+        other => json_types::type_name(other).to_owned(),
+    };
+    Some(format!("json: cannot unmarshal {found} into Go struct field ScaleSpec.spec.replicas of type int32"))
 }
 
 /// Returns a patch that is a whole scale by itself, as that of `kubectl scale`: it sets the number.

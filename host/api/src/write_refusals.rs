@@ -23,8 +23,10 @@ pub(crate) async fn of_duplicates(request: &ResourceRequest<'_>, duplicates: &[S
 
 /// Returns whether an error is that of an item of an applied list, which cannot be told apart from others.
 fn is_of_list(path: &str, reason: &str) -> bool {
-    let words = ["is the same as", "must be an object", "must be set: it identifies", "must be a string, a number"];
-    let is_of_item = path.ends_with(']') || reason.ends_with("it identifies the items of the list");
+    let words =
+        ["duplicate entries for key", "must be an object", "must be set: it identifies", "must be a string, a number"];
+    let is_of_item =
+        path.ends_with(']') || reason.starts_with(words[0]) || reason.ends_with("it identifies the items of the list");
     is_of_item && !path.starts_with("metadata") && words.iter().any(|word| reason.starts_with(word))
 }
 
@@ -77,7 +79,7 @@ pub(crate) fn of(request: &ResourceRequest<'_>, error: Error) -> Failure {
 }
 
 /// Returns a patch as a refusal shows it: one by merge keys as Go prints it.
-fn patch_text(request: &ResourceRequest<'_>) -> String {
+pub(crate) fn patch_text(request: &ResourceRequest<'_>) -> String {
     match request.http.change() {
         Ok(Change::Strategic(patch)) => json_types::go_text(&patch),
         _ => String::from_utf8_lossy(&request.http.body).into_owned(),

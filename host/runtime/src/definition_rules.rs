@@ -75,6 +75,9 @@ pub(crate) fn violations(definition: &Value, old: Option<&Value>) -> Vec<Violati
             Some(old) => names::check_unchanged(spec, old, &mut violations),
             None => versions.check_stored(&mut violations),
         }
+        if versions.is_empty() {
+            violations.extend(versions.missing(&definition["status"]));
+        }
     }
     violations.extend(unapproved(definition, old));
     if spec["preserveUnknownFields"] == true && old.is_none_or(|old| old["spec"]["preserveUnknownFields"] != true) {
@@ -83,6 +86,11 @@ pub(crate) fn violations(definition: &Value, old: Option<&Value>) -> Vec<Violati
         violations.push(invalid("spec.preserveUnknownFields", format!("true: {words}")));
     }
     violations
+}
+
+/// Returns a violation for each version that a definition has lost, and in which resources may be stored.
+pub(crate) fn missing_versions(definition: &Value) -> Vec<Violation> {
+    Versions::of(&definition["spec"]).missing(&definition["status"]).collect()
 }
 
 /// Checks a specification, in the order of Kubernetes.

@@ -19,9 +19,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
-use homeostat_store::schema::{Reason, VIOLATIONS_MAX, Violation};
+use homeostat_store::schema::{VIOLATIONS_MAX, Violation};
 use homeostat_store::{Change, EventType, Key, Kind, Precondition, Request, Resource, Store, Write, WriteResponse};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::error::found;
 use crate::listing::for_each_listed;
@@ -50,13 +50,14 @@ const WRITES_MAX: usize = 64;
 /// Then it is stored, and its error is returned.
 pub(crate) async fn write(store: &dyn Store, kinds: &Kinds, request: Request) -> Result<WriteResponse, Error> {
     let planned = store.submit(Request { dry_run: true, ..request.clone() }).await;
-    let planned = planned.map_err(|error| with_causes(error, &request.write))?;
+    let planned = planned.map_err(|error| refusal(error, &request.write))?;
     if planned.change != Some(EventType::Deleted) {
         check_rules(store, &planned.resource).await?;
         let info = KindInfo::from_definition(planned.resource.document())?;
         kinds.check(&info)?;
         if info.converts() {
-            check_stored_versions(&planned.resource)?;
+            // Nothing would convert the resources of a version that is gone.
+            refuse(&planned.resource, definition_rules::missing_versions(planned.resource.document()))?;
         }
     }
     if request.dry_run {
@@ -74,18 +75,27 @@ pub(crate) async fn write(store: &dyn Store, kinds: &Kinds, request: Request) ->
     Ok(written)
 }
 
-/// Returns the refusal of a definition for its metadata, with the causes in the rest of a new one.
-fn with_causes(error: homeostat_store::Error, write: &Write) -> Error {
-    match (error, write) {
-        (
-            homeostat_store::Error::InvalidFields { what, mut violations, unknown_fields },
-            Write::Create { document },
-        ) => {
-            violations.extend(definition_rules::violations(&definition_rules::with_defaults(document), None));
+/// Returns the refusal of a write. That of a new definition has the causes of the rules, which an API server looks for before
+/// it looks for another definition of the name.
+fn refusal(error: homeostat_store::Error, write: &Write) -> Error {
+    use homeostat_store::Error::{AlreadyExists, InvalidFields};
+    let Write::Create { document } = write else { return error.into() };
+    let causes = || definition_rules::violations(&definition_rules::with_defaults(document), None);
+    match error {
+        InvalidFields { what, mut violations, unknown_fields } => {
+            violations.extend(causes());
             violations.truncate(VIOLATIONS_MAX);
-            homeostat_store::Error::InvalidFields { what, violations, unknown_fields }.into()
+            InvalidFields { what, violations, unknown_fields }.into()
         }
-        (error, _) => error.into(),
+        AlreadyExists { .. } => match causes() {
+            causes if causes.is_empty() => error.into(),
+            causes => homeostat_store::Error::invalid_fields(
+                what(document["metadata"]["name"].as_str().unwrap_or_default()),
+                causes,
+            )
+            .into(),
+        },
+        error => error.into(),
     }
 }
 
@@ -97,32 +107,17 @@ async fn check_rules(store: &dyn Store, planned: &Resource) -> Result<(), Error>
     refuse(planned, violations)
 }
 
-/// Refuses a definition without a version in which resources may be stored: nothing would convert them.
-fn check_stored_versions(planned: &Resource) -> Result<(), Error> {
-    let document = planned.document();
-    let versions = document.pointer("/spec/versions").and_then(Value::as_array).into_iter().flatten();
-    let versions: Vec<&Value> = versions.map(|version| &version["name"]).collect();
-    let stored = planned.status().get("storedVersions").and_then(Value::as_array).into_iter().flatten();
-    let violation = |(at, name): (usize, &Value)| Violation {
-        path: format!("status.storedVersions[{at}]"),
-        reason: Reason::Invalid,
-        detail: format!(
-            "{name}: missing from spec.versions; it was a storage version, and must remain there until no resource is \
-             stored in it, and status.storedVersions does not name it"
-        ),
-    };
-    let missing = stored.enumerate().filter(|(_, name)| !versions.contains(name));
-    let violations: Vec<Violation> = missing.map(violation).collect();
-    refuse(planned, violations)
-}
-
 /// Refuses a definition that has violations.
 fn refuse(planned: &Resource, violations: Vec<Violation>) -> Result<(), Error> {
     if violations.is_empty() {
         return Ok(());
     }
-    let what = format!("{NAME}.{GROUP} {:?}", planned.key().name());
-    Err(homeostat_store::Error::invalid_fields(what, violations).into())
+    Err(homeostat_store::Error::invalid_fields(what(planned.key().name()), violations).into())
+}
+
+/// Names a definition for a person.
+fn what(name: &str) -> String {
+    format!("{NAME}.{GROUP} {name:?}")
 }
 
 /// Declares the kind of a definition, unless a newer revision of the definition was declared. If the stored

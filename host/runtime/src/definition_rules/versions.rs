@@ -95,19 +95,37 @@ impl<'s> Versions<'s> {
         }
     }
 
-    /// Checks that the first version to store is the only one.
+    /// Checks that the first version to store is the only one. Kubernetes takes each version off the list once it has seen it.
     pub(super) fn check_stored(&self, violations: &mut Vec<Violation>) {
-        let mut stored =
-            self.versions.iter().filter(|version| version["storage"] == true).map(|version| &version["name"]);
+        let is_stored = |version: &&Value| version["storage"] == true;
         let path = "status.storedVersions";
-        match stored.next() {
-            None => violations.push(invalid(path, "null: must have at least one stored version")),
-            Some(first) => {
-                for other in stored.filter(|other| *other != first) {
-                    violations.push(invalid(path, format!("[{first}]: must have the storage version {}", text(other))));
-                }
+        let Some(first) = self.versions.iter().find(is_stored).map(|version| &version["name"]) else {
+            return violations.push(invalid(path, "null: must have at least one stored version"));
+        };
+        let mut is_listed = true;
+        for version in self.versions {
+            let name = &version["name"];
+            let is_first = is_listed && name == first;
+            if version["storage"] == true && !is_first {
+                violations.push(invalid(path, format!("[{first}]: must have the storage version {}", text(name))));
             }
+            is_listed &= !is_first;
         }
+    }
+
+    /// Returns the versions that a status names, and that are not there any more.
+    pub(super) fn missing<'v>(&'v self, status: &'v Value) -> impl Iterator<Item = Violation> + 'v {
+        let is_missing = |name: &Value| self.versions.iter().all(|version| version["name"] != *name);
+        let stored = list(&status["storedVersions"]).iter().enumerate().filter(move |(_, name)| is_missing(name));
+        stored.map(|(at, name)| {
+            let words = "missing from spec.versions; it was a storage version, and must remain there until no resource is \
+                         stored in it, and status.storedVersions does not name it";
+            invalid(format!("status.storedVersions[{at}]"), format!("{name}: {words}"))
+        })
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.versions.is_empty()
     }
 }
 

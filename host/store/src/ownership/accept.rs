@@ -31,9 +31,15 @@ fn value(applied: &Value, shape: Option<Shape<'_>>, has_empty_values: bool, path
         }
         Value::Array(items) => {
             let elements = shape.and_then(|shape| shape.elements(items));
-            if let Some(Err(ItemKeyError { at, field, reason })) = &elements {
-                let field = field.as_ref().map(|field| format!(".{field}")).unwrap_or_default();
-                return Err(Error::invalid(format!("{path}[{at}]{field}"), *reason));
+            match &elements {
+                Some(Err(ItemKeyError::Item { at, field, reason })) => {
+                    let field = field.as_ref().map(|field| format!(".{field}")).unwrap_or_default();
+                    return Err(Error::invalid(format!("{path}[{at}]{field}"), *reason));
+                }
+                Some(Err(ItemKeyError::Duplicate(element))) => {
+                    return Err(Error::invalid(path, format!("duplicate entries for key {}", element.shown())));
+                }
+                Some(Ok(_)) | None => {}
             }
             let shape = elements.and(shape).map(Shape::items);
             for (at, item) in items.iter().enumerate() {

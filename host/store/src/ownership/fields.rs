@@ -49,6 +49,19 @@ impl PathElement {
         }
     }
 
+    /// Returns the element as a refusal shows it: `.name`, `[name="c"]` or `[="a"]`.
+    pub(super) fn shown(&self) -> String {
+        match self {
+            Self::Field(name) => format!(".{name}"),
+            Self::Key(fields) => {
+                let fields: BTreeMap<String, Value> = serde_json::from_str(fields).unwrap_or_default();
+                let fields: Vec<String> = fields.iter().map(|(name, value)| format!("{name}={value}")).collect();
+                format!("[{}]", fields.join(","))
+            }
+            Self::Value(item) => format!("[={item}]"),
+        }
+    }
+
     /// Returns the element in `FieldsV1`.
     pub(super) fn text(&self) -> String {
         match self {

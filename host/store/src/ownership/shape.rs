@@ -47,13 +47,18 @@ pub(super) enum Parts<'v> {
 }
 
 /// Why the items of a list cannot be told apart.
-pub(super) struct ItemKeyError {
-    /// The item, from 0.
-    pub(super) at: usize,
-    /// Its field, if one is the cause.
-    pub(super) field: Option<String>,
-    /// The reason.
-    pub(super) reason: &'static str,
+pub(super) enum ItemKeyError {
+    /// An item has no identity.
+    Item {
+        /// The item, from 0.
+        at: usize,
+        /// Its field, if one is the cause.
+        field: Option<String>,
+        /// The reason.
+        reason: &'static str,
+    },
+    /// Two items have the same identity.
+    Duplicate(PathElement),
 }
 
 enum List<'a> {
@@ -167,7 +172,7 @@ impl<'a> Shape<'a> {
                 Err(misfit) => return Some(Err(misfit)),
             };
             if found.insert(element.clone(), ()).is_some() {
-                return Some(Err(ItemKeyError { at, field: None, reason: "is the same as another item of the list" }));
+                return Some(Err(ItemKeyError::Duplicate(element)));
             }
             elements.push(element);
         }
@@ -206,9 +211,11 @@ impl<'a> Shape<'a> {
 fn scalar(at: usize, item: &Value) -> Result<PathElement, ItemKeyError> {
     match item {
         Value::Bool(_) | Value::Number(_) | Value::String(_) => Ok(PathElement::value(item)),
-        _ => {
-            Err(ItemKeyError { at, field: None, reason: "must be a string, a number or a boolean: the list is a set" })
-        }
+        _ => Err(ItemKeyError::Item {
+            at,
+            field: None,
+            reason: "must be a string, a number or a boolean: the list is a set",
+        }),
     }
 }
 
@@ -219,7 +226,7 @@ fn keyed<'a>(
     default: impl Fn(&str) -> Option<&'a Value>,
 ) -> Result<PathElement, ItemKeyError> {
     let Value::Object(fields) = item else {
-        return Err(ItemKeyError { at, field: None, reason: "must be an object" });
+        return Err(ItemKeyError::Item { at, field: None, reason: "must be an object" });
     };
     let mut known = BTreeMap::new();
     for key in keys {
@@ -227,11 +234,11 @@ fn keyed<'a>(
             Some(value @ (Value::Bool(_) | Value::Number(_) | Value::String(_))) => known.insert(*key, value),
             Some(Value::Array(_) | Value::Object(_)) => {
                 let reason = "must be a string, a number or a boolean: it identifies the items of the list";
-                return Err(ItemKeyError { at, field: Some((*key).to_owned()), reason });
+                return Err(ItemKeyError::Item { at, field: Some((*key).to_owned()), reason });
             }
             Some(Value::Null) | None => {
                 let reason = "must be set: it identifies the items of the list";
-                return Err(ItemKeyError { at, field: Some((*key).to_owned()), reason });
+                return Err(ItemKeyError::Item { at, field: Some((*key).to_owned()), reason });
             }
         };
     }

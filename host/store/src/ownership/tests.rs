@@ -361,14 +361,14 @@ fn a_document_that_cannot_be_applied_is_refused_by_field() {
     let port = |port: Value, protocol: Value| json!({"ports": [{"port": 1, "protocol": "x"}, {"port": port, "protocol": protocol}]});
     for (spec, wanted) in [
         (json!({"unknown": [null]}), "spec.unknown[0]"),
-        (json!({"tags": ["a", "b", "a"]}), "spec.tags[2]"),
+        (json!({"tags": ["a", "b", "a"]}), "spec.tags"),
         (json!({"tags": [{}]}), "spec.tags[0]"),
         (json!({"boxes": [1]}), "spec.boxes[0]"),
         (json!({"boxes": [{"size": 1}]}), "spec.boxes[0].name"),
-        (json!({"boxes": [{"name": "x"}, {"name": "x"}]}), "spec.boxes[1]"),
+        (json!({"boxes": [{"name": "x"}, {"name": "x"}]}), "spec.boxes"),
         (port(json!([]), json!("x")), "spec.ports[1].port"),
         (port(json!(1), Value::Null), "spec.ports[1].protocol"),
-        (port(json!(1), json!("x")), "spec.ports[1]"),
+        (port(json!(1), json!("x")), "spec.ports"),
     ] {
         let mut desk = Desk::new();
         assert_eq!(refused_at(desk.try_apply("me", spec.clone(), true)), wanted);

@@ -148,7 +148,7 @@ impl Parser {
                 Some(Box::new(values))
             }
         };
-        schema.items = match items(&fields) {
+        schema.items = match items(fields) {
             Some(source) => Some(Box::new(self.schema(source, &fields.path().field("items"), false)?)),
             None if schema.value_type == Some(ValueType::Array) => {
                 return Err(fields.error("items", "must not be empty for a list"));
