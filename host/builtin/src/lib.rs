@@ -18,7 +18,9 @@ mod rules;
 mod structural;
 
 pub use kind::{BuiltInKind, definition_of, find, kinds};
-pub use rules::{ADMISSION_VARIABLES, NODE_PORTS, SERVICE_RANGE, check_conversion_webhook, check_new_event, warnings};
+pub use rules::{
+    ADMISSION_VARIABLES, NODE_PORTS, SERVICE_RANGE, check_conversion_webhook, check_new_event, requests_group, warnings,
+};
 pub use structural::{published, published_type, schema};
 
 /// The rules of the cluster roles for the users of a namespace, as JSON: `admin`, `edit` and `view`, each with its list of rules.

@@ -39,6 +39,7 @@ use serde_json::{Value, json};
 use crate::BuiltInKind;
 pub use events::check_new_event;
 pub use expressions::ADMISSION_VARIABLES;
+pub use registration::requests_group;
 use report::Report;
 pub use services::{NODE_PORTS, SERVICE_RANGE};
 pub use warnings::warnings;

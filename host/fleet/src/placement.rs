@@ -1,7 +1,7 @@
 //! Which host should hold which lease.
 //!
-//! A free lease goes to the first host of its [`ranking`]: rendezvous hashing, weighted by the processor time
-//! that each host offers. So each host finds the same order without asking, and a host that comes or goes
+//! A free lease goes to the first host of its [`ranking`]: rendezvous hashing, weighted by the processors
+//! of each host. So each host finds the same order without asking, and a host that comes or goes
 //! changes the place of few leases. Leases that are held stay where they are. If one host has too much to do,
 //! its [`Balancer`] moves one lease, waits until the fleet has been quiet for a while, and looks again.
 //!

@@ -11,7 +11,8 @@ use crate::priorities::{self, Priorities};
 use crate::quotas::{self, Quotas};
 use crate::service_addresses::ServiceAddresses;
 use crate::{
-    Error, Kinds, NamespacePolicy, Requester, Stores, limit_ranges, runtime_classes, service_accounts, topology,
+    Error, Kinds, NamespacePolicy, Requester, Stores, certificate_subjects, default_classes, limit_ranges,
+    runtime_classes, service_accounts, topology,
 };
 
 /// The plug-ins that each write passes before the store decides it, with the state that they remember.
@@ -47,10 +48,10 @@ impl AdmissionChain {
     }
 
     /// Returns what a new pod gets: the amounts of its namespace, its priority, and the settings of its runtime class and of its
-    /// service account.
+    /// service account. A claim of a volume and an ingress get the default class.
     ///
     /// # Errors
-    /// [`Error::Forbidden`], also for a new claim of a volume; [`Error::Store`].
+    /// [`Error::Forbidden`], also for a new claim of a volume and a request for a certificate; [`Error::Store`].
     async fn addition(&self, store: &dyn Store, kinds: &Kinds, write: &Write) -> Result<Addition, Error> {
         // Most writes are of a status.
         if !matches!(write, Write::Create { .. } | Write::Apply { .. }) {
@@ -58,16 +59,22 @@ impl AdmissionChain {
         }
         let Ok(target) = write.target() else { return Ok(Addition::Nothing) };
         let resource = NewResource::new(store, kinds, &target);
-        let is_completed = resource.is_pod || target.kind.same_type(&limit_ranges::claims());
+        let is_completed = resource.is_pod
+            || default_classes::is_classed(&target.kind)
+            || target.kind.same_type(&certificate_subjects::requests());
         if !is_completed || !kinds.has_built_in_schema(&target.kind) {
             return Ok(Addition::Nothing);
         }
         let mut new = write.clone();
         let Some(document) = new_document(store, &mut new, &target).await? else { return Ok(Addition::Existing) };
-        limit_ranges::admit(resource, document).await?;
+        if resource.is_pod || target.kind.same_type(&limit_ranges::claims()) {
+            limit_ranges::admit(resource, document).await?;
+        }
         service_accounts::admit(resource, document).await?;
         self.priorities.set(resource, document).await?;
+        default_classes::admit(resource, document).await?;
         runtime_classes::admit(resource, document).await?;
+        certificate_subjects::admit(resource, document)?;
         topology::admit(resource, document).await?;
         Ok(if new == *write { Addition::Nothing } else { Addition::Fields(new) })
     }

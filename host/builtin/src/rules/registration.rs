@@ -112,7 +112,7 @@ pub(super) fn certificate_request_defaults(request: &mut Value, old: Option<&Val
 
 pub(super) fn check_certificate_request(report: &mut Report<'_>) {
     let spec = report.at("/spec");
-    if let Err(detail) = check_request(spec["request"].as_str().unwrap_or_default()) {
+    if let Err(detail) = request_of(spec["request"].as_str().unwrap_or_default()) {
         report.invalid("spec.request", &spec["request"], detail);
     }
     let usages = spec["usages"].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -139,8 +139,23 @@ pub(super) fn check_certificate_request(report: &mut Report<'_>) {
     }
 }
 
-/// Checks that a text is a request for a certificate in PEM, whole by its length. Its signer checks its signature.
-fn check_request(encoded: &str) -> Result<(), &'static str> {
+/// Returns whether a request for a certificate names a group as one of the organizations of its subject. `encoded` is
+/// the text of `spec.request`.
+///
+/// Its DER has an organization as the identifier 2.5.4.10, the type of a text, its length in one byte, and the text.
+pub fn requests_group(encoded: &str, group: &str) -> bool {
+    const ORGANIZATION: [u8; 5] = [0x06, 0x03, 0x55, 0x04, 0x0a];
+    let Ok(der) = request_of(encoded) else { return false };
+    let is_named = |at: usize| {
+        let text = der.get(at + ORGANIZATION.len() + 1..).and_then(|rest| rest.split_first());
+        text.is_some_and(|(length, rest)| usize::from(*length) == group.len() && rest.starts_with(group.as_bytes()))
+    };
+    der.windows(ORGANIZATION.len()).enumerate().any(|(at, found)| found == ORGANIZATION && is_named(at))
+}
+
+/// Returns a request for a certificate in DER, if a text is one in PEM that is whole by its length. Its signer checks its
+/// signature.
+fn request_of(encoded: &str) -> Result<Vec<u8>, &'static str> {
     const ERROR: &str = "PEM block type must be CERTIFICATE REQUEST";
     let pem = STANDARD.decode(encoded).ok().and_then(|bytes| String::from_utf8(bytes).ok()).ok_or(ERROR)?;
     let (_, rest) = pem.split_once("-----BEGIN CERTIFICATE REQUEST-----").ok_or(ERROR)?;
@@ -154,7 +169,7 @@ fn check_request(encoded: &str) -> Result<(), &'static str> {
         [0x30, 0x82, high, low, rest @ ..] => (usize::from(*high) << 8 | usize::from(*low), rest.len()),
         _ => return Err("asn1: structure error"),
     };
-    if length.0 == length.1 { Ok(()) } else { Err("asn1: syntax error: data truncated") }
+    if length.0 == length.1 { Ok(der) } else { Err("asn1: syntax error: data truncated") }
 }
 
 /// Checks the name of a signer: a domain, a slash and a path of names, each of them as a subdomain.

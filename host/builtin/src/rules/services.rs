@@ -79,7 +79,7 @@ pub(super) fn set_defaults(service: &mut Value, old: Option<&Value>) {
     }
     if kind == "LoadBalancer" && text(spec, "externalTrafficPolicy") == "Local" {
         let before = old.and_then(|old| old["spec"]["healthCheckNodePort"].as_u64()).filter(|port| *port != 0);
-        default(spec, "healthCheckNodePort", before.unwrap_or_else(|| node_port_of(&uid, HEALTH_CHECK).into()));
+        default(spec, "healthCheckNodePort", before.unwrap_or_else(|| node_port_of(&uid, HEALTH_CHECK)));
     }
     let allocates = spec.get("allocateLoadBalancerNodePorts").is_some_and(|allocates| *allocates == true);
     if kind == "NodePort" || (kind == "LoadBalancer" && allocates) {

@@ -4,7 +4,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use super::{certificate_request_defaults, check_request};
+use super::{certificate_request_defaults, request_of, requests_group};
 use crate::rules::tests::support::check;
 
 fn service() -> Value {
@@ -75,16 +75,33 @@ fn a_request_for_a_certificate_never_changes() {
 #[test]
 fn a_request_in_pem_is_as_long_as_it_says() {
     for length in [0, 1, 0x7f] {
-        assert!(check_request(&request(length)).is_ok(), "{length}");
+        assert!(request_of(&request(length)).is_ok(), "{length}");
     }
     let pem = |body: &[u8]| {
         let body = STANDARD.encode(body);
         STANDARD.encode(format!("-----BEGIN CERTIFICATE REQUEST-----\n{body}\n-----END CERTIFICATE REQUEST-----\n"))
     };
-    assert!(check_request(&pem(&[&[0x30, 0x81, 200][..], &[0; 200]].concat())).is_ok());
-    assert!(check_request(&pem(&[&[0x30, 0x82, 1, 0][..], &[0; 256]].concat())).is_ok());
+    assert!(request_of(&pem(&[&[0x30, 0x81, 200][..], &[0; 200]].concat())).is_ok());
+    assert!(request_of(&pem(&[&[0x30, 0x82, 1, 0][..], &[0; 256]].concat())).is_ok());
     for broken in [&[][..], &[0x30], &[0x30, 2, 0], &[0x31, 1, 0], &[0x30, 0x82, 1, 0, 0], &[0x30, 0x84, 0, 0, 0, 0]] {
-        assert!(check_request(&pem(broken)).is_err(), "{broken:?}");
+        assert!(request_of(&pem(broken)).is_err(), "{broken:?}");
     }
-    assert!(check_request("").is_err() && check_request("not base64").is_err());
+    assert!(request_of("").is_err() && request_of("not base64").is_err());
+}
+
+/// A request of `openssl req -new -subj /O=system:masters/CN=root`.
+const OF_MASTERS: &str = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KTUlIak1JR0tBZ0VBTUNneEZ6QVZCZ05WQkFvTURuTjVjM1JsYlRw\
+    dFlYTjBaWEp6TVEwd0N3WURWUVFEREFSeQpiMjkwTUZrd0V3WUhLb1pJemowQ0FRWUlLb1pJemowREFRY0RRZ0FFdWRobDhvNWFL\
+    NkhvL0ZxOTVGUjRqbDBMCjFqUWlJdW52L2VpaDJJWjJ6WUlxLzhpY2ltMUYyRzdUSUNGNSsvckNlMC8zR3VBTGdlcHNvR3pFS2Mw\
+    MW42QUEKTUFvR0NDcUdTTTQ5QkFNQ0EwZ0FNRVVDSVFDS09pYmdlSk1leW83OGVZQVJRMEtiQWVtMmo4N04vU1huQWxXZQpReDJM\
+    SGdJZ1hiVGJhYnFMczQ0ekROQzFzZUFQbkZFTXJGSlF6cTdhNUxKbXRIbE5PNVE9Ci0tLS0tRU5EIENFUlRJRklDQVRFIFJFUVVF\
+    U1QtLS0tLQo=";
+
+#[test]
+fn a_request_names_the_organizations_of_its_subject() {
+    assert!(requests_group(OF_MASTERS, "system:masters"));
+    for other in ["system:master", "masters", "root", ""] {
+        assert!(!requests_group(OF_MASTERS, other), "{other}");
+    }
+    assert!(!requests_group(&request(7), "system:masters") && !requests_group("", "system:masters"));
 }
