@@ -159,6 +159,7 @@ pub(crate) fn dice_of(text: &str, start: u64) -> Dice {
 }
 
 /// Fails unless at most `differences_max` of a thousand compared cases differ. `different` has a text for each that does.
+#[expect(clippy::print_stdout, reason = "a person who reads the output of a test gets the count")]
 pub(crate) fn assert_alike(compared: usize, different: &[String], differences_max: usize) {
     let count = different.len();
     println!("{count} of {compared} cases differ");

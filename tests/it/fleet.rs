@@ -1,6 +1,7 @@
 //! Several hosts that share a bucket of NATS or a cluster: the host that works on a controller, and its end.
 
 mod answers;
+mod feeders;
 mod hand_over;
 mod host_resources;
 mod loads;

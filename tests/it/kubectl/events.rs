@@ -10,7 +10,8 @@ use tempfile::TempDir;
 /// Runs `kubectl`, which has to succeed.
 fn done(kubeconfig: &Path, arguments: &[&str]) -> String {
     let mut command = Command::new(kubectl());
-    let output = command.arg("--kubeconfig").arg(kubeconfig).args(arguments).env_clear().output().unwrap();
+    command.arg("--kubeconfig").arg(kubeconfig).args(arguments).env_clear().env("HOME", kubeconfig.parent().unwrap());
+    let output = command.output().unwrap();
     assert!(output.status.success(), "kubectl {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
 }
