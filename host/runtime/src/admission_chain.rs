@@ -12,7 +12,7 @@ use crate::quotas::{self, Quotas};
 use crate::service_addresses::ServiceAddresses;
 use crate::{
     Error, Kinds, NamespacePolicy, Requester, Stores, certificate_subjects, default_classes, limit_ranges,
-    runtime_classes, service_accounts, topology,
+    pod_security, runtime_classes, service_accounts, topology,
 };
 
 /// The plug-ins that each write passes before the store decides it, with the state that they remember.
@@ -102,7 +102,7 @@ impl AdmissionChain {
             let review = self.dynamic.review(&**store, kinds, &request, &addition, requester).await?;
             tries -= 1;
             let (admitted, unknown_fields) = match review {
-                Review::Unmatched => return self.write(store, kinds, request).await,
+                Review::Unmatched => return self.write(store, kinds, request, requester).await,
                 Review::Unchanged(written) => return Ok(written),
                 Review::Overtaken if tries > 0 => continue,
                 Review::Overtaken => {
@@ -111,7 +111,7 @@ impl AdmissionChain {
                 }
                 Review::Admitted { request, unknown_fields } => (request, unknown_fields),
             };
-            match self.write(store, kinds, admitted).await {
+            match self.write(store, kinds, admitted, requester).await {
                 Err(Error::Store(error)) if tries > 0 && is_overtaken(&error, name.as_deref()) => {}
                 written => return Ok(WriteResponse { unknown_fields, ..written? }),
             }
@@ -124,9 +124,10 @@ impl AdmissionChain {
         store: &Arc<dyn Store>,
         kinds: &Kinds,
         request: Request,
+        requester: Option<&Requester>,
     ) -> Result<WriteResponse, Error> {
         let Some(part @ (Subresource::Resize | Subresource::EphemeralContainers)) = request.subresource else {
-            return self.write_checked(store, kinds, request).await;
+            return self.write_checked(store, kinds, request, requester).await;
         };
         let target = request.write.target()?;
         let written = NewResource::new(&**store, kinds, &target);
@@ -142,20 +143,23 @@ impl AdmissionChain {
             // A dry run has the revision of the pod before it.
             checked.write.require(pod.revision());
             tries -= 1;
-            match self.write_checked(store, kinds, checked).await {
+            match self.write_checked(store, kinds, checked, requester).await {
                 Err(Error::Store(StoreError::Conflict { .. })) if tries > 0 => {}
                 written => return written,
             }
         }
     }
 
-    /// Checks the addresses that a write chooses, charges it to the quotas of its namespace, and writes.
+    /// Checks what the namespace allows and the addresses that a write chooses, charges it to the quotas of its namespace, and
+    /// writes.
     async fn write_checked(
         self: &Arc<Self>,
         store: &Arc<dyn Store>,
         kinds: &Kinds,
         request: Request,
+        requester: Option<&Requester>,
     ) -> Result<WriteResponse, Error> {
+        pod_security::admit(&**store, kinds, &request, requester).await?;
         let _turn = self.service_addresses.check(&**store, kinds, &request).await?;
         self.quotas.charge(&**store, kinds, &request).await?;
         let remembered = [priorities::classes(), quotas::quotas()];

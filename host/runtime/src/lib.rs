@@ -71,6 +71,7 @@ mod new_resource;
 mod observations;
 mod options;
 mod planning;
+mod pod_security;
 mod priorities;
 mod quantity;
 mod quotas;

@@ -111,10 +111,7 @@ impl Choices {
             address.parse::<Ipv4Addr>().is_ok_and(|address| (address.to_bits() ^ first.to_bits()) >> (32 - length) != 0)
         };
         if let Some(address) = self.addresses.iter().find(is_outside) {
-            let reason = format!(
-                "the provided IP ({address}) is not in the valid range. The range of valid IPs is {first}/{length}"
-            );
-            return Err(address_refused(service, address, &reason));
+            return Err(address_refused(service, address, "the provided network does not match the current range"));
         }
         let Some(place) = self.ports.iter().find(|(_, port)| !NODE_PORTS.contains(port)) else { return Ok(()) };
         let (first, last) = (NODE_PORTS.start(), NODE_PORTS.end());

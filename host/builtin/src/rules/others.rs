@@ -200,12 +200,43 @@ pub(super) fn check_priority_class(report: &mut Report<'_>) {
     check_preemption_policy(report, report.at("/preemptionPolicy"), "preemptionPolicy");
 }
 
+/// Checks the labels of a namespace for Pod Security. Those that it has already stay.
+fn check_pod_security(report: &mut Report<'_>) {
+    let is_version = |text: &str| {
+        text == "latest"
+            || text.strip_prefix("v1.").is_some_and(|minor| {
+                minor == "0"
+                    || (!minor.starts_with('0') && !minor.is_empty() && minor.bytes().all(|c| c.is_ascii_digit()))
+            })
+    };
+    let stored = report.old.map_or(&Value::Null, |old| &old["metadata"]["labels"]);
+    for mode in ["enforce", "audit", "warn"].map(|mode| format!("pod-security.kubernetes.io/{mode}")) {
+        let version = format!("{mode}-version");
+        for (label, is_level) in [(mode, true), (version, false)] {
+            let value = &report.at("/metadata/labels")[label.as_str()];
+            let Some(text) = value.as_str().filter(|_| stored[label.as_str()] != *value) else { continue };
+            let (is_valid, words) = if is_level {
+                (
+                    ["privileged", "baseline", "restricted"].contains(&text),
+                    "must be one of privileged, baseline, restricted",
+                )
+            } else {
+                (is_version(text), "must be \"latest\" or \"v1.x\"")
+            };
+            if !is_valid {
+                report.invalid(format!("metadata.labels[{label}]"), value, words);
+            }
+        }
+    }
+}
+
 pub(super) fn check_namespace(report: &mut Report<'_>) {
     // The name is the value of a label, too.
     let name = report.at("/metadata/name");
     if name.as_str().is_some_and(|name| name.len() > LABEL_BYTES_MAX) {
         report.invalid("metadata.labels", name, "must be no more than 63 bytes");
     }
+    check_pod_security(report);
     let is_indexed = report.subresource == Some(Subresource::Finalize);
     for (at, finalizer) in report.at("/spec/finalizers").as_array().into_iter().flatten().enumerate() {
         let path = if is_indexed { format!("spec.finalizers[{at}]") } else { "spec.finalizers".to_owned() };

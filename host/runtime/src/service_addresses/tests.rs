@@ -69,8 +69,8 @@ async fn a_service_cannot_choose_what_another_one_has() {
 async fn a_service_chooses_from_the_ranges() {
     let host = host().await;
     let outside = create("a", json!({ "clusterIP": "10.112.0.1" }));
-    let words = "[\"10.112.0.1\"]: failed to allocate IP 10.112.0.1: the provided IP (10.112.0.1) is not in the valid \
-                 range. The range of valid IPs is 10.96.0.0/12";
+    let words =
+        "[\"10.112.0.1\"]: failed to allocate IP 10.112.0.1: the provided network does not match the current range";
     assert_eq!(refusal(&host, outside).await, ("spec.clusterIPs".to_owned(), words.to_owned()));
     let words = "29999: provided port is not in the valid range. The range of valid ports is 30000-32767";
     assert_eq!(
