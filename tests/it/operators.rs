@@ -45,7 +45,10 @@ impl Place {
         let key = ["--service-account-key", key.to_str().unwrap()];
         let host = HostProcess::start_on_port("http", folder.path(), &home.path().join("host"), &key, &[]);
         host.kubeconfig(home.path());
-        Self { host, home, _folder: folder }
+        let place = Self { host, home, _folder: folder };
+        // Kubernetes' controllers give up if the host has not compiled its component within ten seconds.
+        place.until(&["get", "--raw", "/readyz"], "ok");
+        place
     }
 
     fn start() -> Self {
