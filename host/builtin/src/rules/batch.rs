@@ -126,6 +126,12 @@ pub(super) fn check_job(report: &mut Report<'_>) {
     }
     if report.at("/spec/completionMode") != "Indexed" {
         report.immutable("/spec/completions");
+    } else if let Some(old) = report.old {
+        let completions = report.at("/spec/completions");
+        let changes = !completions.is_null() && *completions != old["spec"]["completions"];
+        if changes && completions != report.at("/spec/parallelism") {
+            report.invalid("spec.completions", completions, "can only be modified in tandem with spec.parallelism");
+        }
     }
     check_host_names(report);
     for name in ["selector", "completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy"]

@@ -146,6 +146,28 @@ fn labels_and_annotations_of_a_template_are_checked() {
 }
 
 #[test]
+fn an_indexed_job_changes_its_completions_with_its_parallelism() {
+    let template = json!({ "spec": { "restartPolicy": "Never", "containers": [{ "name": "c", "image": "i" }] } });
+    let job = |completions: u32, parallelism: u32| {
+        json!({
+            "apiVersion": "batch/v1", "kind": "Job", "metadata": { "name": "j", "namespace": "n" },
+            "spec": {
+                "completionMode": "Indexed", "completions": completions, "parallelism": parallelism, "template": template,
+            },
+        })
+    };
+    let words = |new: &Value| -> Vec<String> {
+        violations(new, Some(&job(3, 2))).into_iter().filter(|text| text.starts_with("spec.completions: ")).collect()
+    };
+    assert_eq!(
+        words(&job(5, 2)),
+        ["spec.completions: Invalid value: 5: can only be modified in tandem with spec.parallelism"]
+    );
+    assert_eq!(words(&job(5, 5)), [""; 0]);
+    assert_eq!(words(&job(3, 7)), [""; 0]);
+}
+
+#[test]
 fn allocated_fields_are_those_that_the_written_resource_lacks() {
     let service = find(&homeostat_store::Kind::parse("v1", "Service").expect("it is a kind")).expect("it is built in");
     let written =
