@@ -23,11 +23,10 @@ pub(crate) async fn of_duplicates(request: &ResourceRequest<'_>, duplicates: &[S
 
 /// Returns whether an error is that of an item of an applied list, which cannot be told apart from others.
 fn is_of_list(path: &str, reason: &str) -> bool {
-    let words =
-        ["duplicate entries for key", "must be an object", "must be set: it identifies", "must be a string, a number"];
-    let is_of_item =
-        path.ends_with(']') || reason.starts_with(words[0]) || reason.ends_with("it identifies the items of the list");
-    is_of_item && !path.starts_with("metadata") && words.iter().any(|word| reason.starts_with(word))
+    let words = ["must be an object", "must be set: it identifies", "must be a string, a number"];
+    let is_of_item = path.ends_with(']') || reason.ends_with("it identifies the items of the list");
+    let is_item_fault = is_of_item && words.iter().any(|word| reason.starts_with(word));
+    !path.starts_with("metadata") && (is_item_fault || reason.starts_with("duplicate entries for key"))
 }
 
 /// Returns the refusal of a write, in the words of Kubernetes.

@@ -67,9 +67,7 @@ impl AdmissionChain {
         }
         let mut new = write.clone();
         let Some(document) = new_document(store, &mut new, &target).await? else { return Ok(Addition::Existing) };
-        if resource.is_pod || target.kind.same_type(&limit_ranges::claims()) {
-            limit_ranges::admit(resource, document).await?;
-        }
+        limit_ranges::admit(resource, document).await?;
         service_accounts::admit(resource, document).await?;
         self.priorities.set(resource, document).await?;
         default_classes::admit(resource, document).await?;

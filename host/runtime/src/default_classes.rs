@@ -7,14 +7,16 @@ use std::cmp::Reverse;
 use homeostat_store::{Kind, Query, Resource, ResourcePages};
 use serde_json::{Value, json};
 
+use crate::Error;
 use crate::new_resource::NewResource;
-use crate::{Error, limit_ranges};
 
 /// Kinds whose resources get a class, with their field and annotation for it, and how their classes say that they are the
 /// default.
 struct ClassedKind {
-    kind: Kind,
-    class: Kind,
+    group: &'static str,
+    name: &'static str,
+    /// The group and the name of the kind of its classes.
+    class: (&'static str, &'static str),
     /// The field of the `spec`.
     field: &'static str,
     /// The annotation that named a class before there was a field.
@@ -22,33 +24,33 @@ struct ClassedKind {
     defaults: &'static [&'static str],
 }
 
-impl ClassedKind {
-    fn all() -> [Self; 2] {
-        [
-            Self {
-                kind: limit_ranges::claims(),
-                class: Kind::new("storage.k8s.io", "v1", "StorageClass"),
-                field: "storageClassName",
-                former: "volume.beta.kubernetes.io/storage-class",
-                defaults: &[
-                    "storageclass.kubernetes.io/is-default-class",
-                    "storageclass.beta.kubernetes.io/is-default-class",
-                ],
-            },
-            Self {
-                kind: Kind::new("networking.k8s.io", "v1", "Ingress"),
-                class: Kind::new("networking.k8s.io", "v1", "IngressClass"),
-                field: "ingressClassName",
-                former: "kubernetes.io/ingress.class",
-                defaults: &["ingressclass.kubernetes.io/is-default-class"],
-            },
-        ]
-    }
+const CLASSED: [ClassedKind; 2] = [
+    ClassedKind {
+        group: "",
+        name: "PersistentVolumeClaim",
+        class: ("storage.k8s.io", "StorageClass"),
+        field: "storageClassName",
+        former: "volume.beta.kubernetes.io/storage-class",
+        defaults: &["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"],
+    },
+    ClassedKind {
+        group: "networking.k8s.io",
+        name: "Ingress",
+        class: ("networking.k8s.io", "IngressClass"),
+        field: "ingressClassName",
+        former: "kubernetes.io/ingress.class",
+        defaults: &["ingressclass.kubernetes.io/is-default-class"],
+    },
+];
+
+/// Returns how new resources of a kind get a class, if they do.
+fn classed(kind: &Kind) -> Option<&'static ClassedKind> {
+    CLASSED.iter().find(|classed| kind.group == classed.group && kind.name == classed.name)
 }
 
 /// Returns whether new resources of a kind get a class.
 pub(crate) fn is_classed(kind: &Kind) -> bool {
-    ClassedKind::all().iter().any(|classed| classed.kind.same_type(kind))
+    classed(kind).is_some()
 }
 
 /// Gives a new resource the default class, unless it names one. Of several, it is the newest one.
@@ -56,15 +58,14 @@ pub(crate) fn is_classed(kind: &Kind) -> bool {
 /// # Errors
 /// [`Error::Store`].
 pub(crate) async fn admit(new: NewResource<'_>, document: &mut Value) -> Result<(), Error> {
-    let Some(classed) = ClassedKind::all().into_iter().find(|classed| classed.kind.same_type(&new.target.kind)) else {
-        return Ok(());
-    };
+    let Some(classed) = classed(&new.target.kind) else { return Ok(()) };
+    let class = Kind::new(classed.class.0, "v1", classed.class.1);
     let names_class =
         !document["spec"][classed.field].is_null() || !document["metadata"]["annotations"][classed.former].is_null();
-    if names_class || !new.kinds.has_built_in_schema(&classed.class) {
+    if names_class || !new.kinds.has_built_in_schema(&class) {
         return Ok(());
     }
-    let mut pages = ResourcePages::new(new.store, Query::all(classed.class.clone()));
+    let mut pages = ResourcePages::new(new.store, Query::all(class));
     let mut default = None;
     while let Some(page) = pages.next_page().await? {
         let classes = page.iter().filter(|class| is_default(class, classed.defaults));

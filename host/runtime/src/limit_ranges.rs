@@ -22,13 +22,15 @@ const ANNOTATION: &str = "kubernetes.io/limit-ranger";
 /// The lists of containers of a pod, with the words of the annotation.
 const CONTAINERS: [(&str, &str); 2] = [("containers", "container"), ("initContainers", "init container")];
 
-/// Gives a new pod the default amounts of its namespace, and checks the amounts of a new pod or claim.
+/// Gives a new pod the default amounts of its namespace, and checks the amounts of a new pod or claim. Resources of other
+/// kinds stay as they are.
 ///
 /// # Errors
 /// [`Error::Forbidden`] for an amount that a range forbids; [`Error::Store`].
 pub(crate) async fn admit(new: NewResource<'_>, document: &mut Value) -> Result<(), Error> {
     let is_pod = new.is_pod;
-    if !new.kinds.has_built_in_schema(&core("LimitRange")) {
+    let is_limited = is_pod || new.target.kind.same_type(&claims());
+    if !is_limited || !new.kinds.has_built_in_schema(&core("LimitRange")) {
         return Ok(());
     }
     let ranges = of_namespace(new.store, &core("LimitRange"), &new.target.namespace).await?;

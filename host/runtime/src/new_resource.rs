@@ -1,6 +1,6 @@
 //! The resource that a write creates, or the pod whose part it changes.
 
-use homeostat_store::{Key, Store, Target, Write};
+use homeostat_store::{Change, Key, Store, Target, Write};
 use serde_json::Value;
 
 use crate::error::found;
@@ -24,6 +24,17 @@ impl<'w> NewResource<'w> {
     pub(crate) fn refused(&self, reason: &str) -> Error {
         let plural = if self.is_pod { "pods" } else { "persistentvolumeclaims" };
         Error::forbidden(plural, self.target.name.as_deref().unwrap_or_default(), reason)
+    }
+}
+
+/// Returns the document or patch of a write to a whole resource; `None` for other writes.
+pub(crate) fn sent_value(write: &Write) -> Option<&Value> {
+    match write {
+        Write::Create { document } | Write::Update { document, .. } | Write::Apply { document, .. } => Some(document),
+        Write::Patch { change: Change::Merge(patch) | Change::Strategic(patch) | Change::Json(patch), .. } => {
+            Some(patch)
+        }
+        _ => None,
     }
 }
 

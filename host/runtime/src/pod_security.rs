@@ -9,13 +9,14 @@ mod checks;
 
 use std::collections::BTreeMap;
 
-use homeostat_store::{Change, Key, Query, Request, Resource, ResourcePages, Selector, Store, Subresource, Write};
+use homeostat_store::{Key, Query, Request, Resource, ResourcePages, Selector, Store, Subresource, Write};
 use serde_json::Value;
 
 use crate::error::found;
 use crate::namespaces::namespaces;
+use crate::new_resource::sent_value;
 use crate::{Error, Kinds, Requester, priorities};
-use checks::{Finding, findings};
+use checks::{CheckResult, findings};
 
 /// The labels of a namespace for pods that it takes, and for pods of which it warns. Each has a second one for its version.
 const ENFORCE: &str = "pod-security.kubernetes.io/enforce";
@@ -76,7 +77,7 @@ impl LevelVersion {
     /// Returns what forbids a pod, in the words of Kubernetes; `None` if nothing does.
     fn violation(&self, metadata: &Value, spec: &Value) -> Option<String> {
         let found = findings(self.level, metadata, spec);
-        let words = |Finding { reason, detail }: &Finding| format!("{reason} ({detail})");
+        let words = |CheckResult { reason, detail }: &CheckResult| format!("{reason} ({detail})");
         let words: Vec<String> = found.iter().map(words).collect();
         (!found.is_empty()).then(|| format!("violate PodSecurity \"{}\": {}", self.text(), words.join(", ")))
     }
@@ -86,7 +87,7 @@ impl LevelVersion {
     }
 }
 
-/// What the labels of a namespace say.
+/// The levels that the labels of a namespace name.
 #[derive(Debug, PartialEq, Eq)]
 struct Policy {
     enforce: LevelVersion,
@@ -102,7 +103,7 @@ impl Policy {
             level: enforced.map_or(Level::Privileged, |text| Level::named(text, Level::Restricted)),
             version: version(ENFORCE).unwrap_or_else(latest),
         };
-        // A namespace without a label for warnings warns of what it will not take.
+        // Without a label for warnings, a namespace warns of the pods that it refuses.
         let warn = match namespace.label(WARN) {
             Some(text) => LevelVersion {
                 level: Level::named(text, Level::Privileged),
@@ -131,20 +132,18 @@ pub(crate) async fn admit(
     requester: Option<&Requester>,
 ) -> Result<(), Error> {
     let is_whole = matches!(request.subresource, None | Some(Subresource::EphemeralContainers));
-    let is_change = matches!(
-        request.write,
-        Write::Create { .. } | Write::Update { .. } | Write::Patch { .. } | Write::Apply { .. }
-    );
+    let Some(sent) = sent_value(&request.write).filter(|_| is_whole) else { return Ok(()) };
     let Ok(target) = request.write.target() else { return Ok(()) };
-    if !is_whole || !is_change || !kinds.has_built_in_schema(&target.kind) || !kinds.has_built_in_schema(&namespaces())
+    let kind = &target.kind;
+    let template = TEMPLATES.iter().find(|(group, name, _)| kind.group == *group && kind.name == *name);
+    let is_namespace = kind.group.is_empty() && kind.name == "Namespace";
+    // Most writes are of other kinds.
+    if (template.is_none() && !is_namespace)
+        || ![kind, &namespaces()].iter().all(|kind| kinds.has_built_in_schema(kind))
     {
         return Ok(());
     }
-    if target.kind.same_type(&namespaces()) {
-        return warn_of_level(store, request, requester).await;
-    }
-    let template = TEMPLATES.iter().find(|(group, name, _)| target.kind.group == *group && target.kind.name == *name);
-    let Some((_, _, template)) = template else { return Ok(()) };
+    let Some((_, _, template)) = template else { return warn_of_level(store, request, sent, requester).await };
     let Some(policy) = policy_of(store, &target.namespace).await? else { return Ok(()) };
     let planned = store.submit(Request { dry_run: true, ..request.clone() }).await?.resource;
     let pod = planned.document().pointer(template).unwrap_or(&Value::Null);
@@ -183,15 +182,15 @@ async fn is_significant(store: &dyn Store, planned: &Resource) -> Result<bool, E
 }
 
 /// Warns of the pods of a namespace that its new level forbids.
-async fn warn_of_level(store: &dyn Store, request: &Request, requester: Option<&Requester>) -> Result<(), Error> {
-    let sent = match &request.write {
-        Write::Update { document, .. } | Write::Apply { document, .. } => document,
-        Write::Patch { change: Change::Merge(patch) | Change::Strategic(patch) | Change::Json(patch), .. } => patch,
-        _ => return Ok(()),
-    };
-    let Some(requester) = requester.filter(|_| sent.to_string().contains("pod-security.kubernetes.io")) else {
-        return Ok(());
-    };
+async fn warn_of_level(
+    store: &dyn Store,
+    request: &Request,
+    sent: &Value,
+    requester: Option<&Requester>,
+) -> Result<(), Error> {
+    let is_new = matches!(request.write, Write::Create { .. });
+    let names_level = || sent.to_string().contains("pod-security.kubernetes.io");
+    let Some(requester) = requester.filter(|_| !is_new && names_level()) else { return Ok(()) };
     let planned = store.submit(Request { dry_run: true, ..request.clone() }).await?.resource;
     let Some(stored) = found(store.get(planned.key()).await)? else { return Ok(()) };
     let (old, new) = (Policy::of(&stored).enforce, Policy::of(&planned).enforce);

@@ -1,6 +1,6 @@
 //! The addresses and the ports of nodes that a service chooses itself: they are of the ranges, and no other service has them.
 //!
-//! Deliberately absent: those that the host chooses for a service. Nobody routes them, and two services can get the same one.
+//! Deliberately absent: those that the host chooses for a service. No node routes them, and two services can get the same one.
 //!
 //! Source: `pkg/registry/core/service` of Kubernetes.
 
@@ -8,11 +8,12 @@ use std::net::Ipv4Addr;
 
 use homeostat_builtin::{NODE_PORTS, SERVICE_RANGE};
 use homeostat_store::schema::{Reason, Violation};
-use homeostat_store::{Change, Kind, Query, Request, Resource, ResourcePages, Store, Write};
+use homeostat_store::{Kind, Query, Request, Resource, ResourcePages, Store};
 use serde_json::Value;
 use tokio::sync::{Mutex, MutexGuard};
 
 use crate::error::found;
+use crate::new_resource::sent_value;
 use crate::{Error, Kinds};
 
 /// The turn of the writes that choose an address or a port: they follow each other.
@@ -33,7 +34,12 @@ impl ServiceAddresses {
         kinds: &Kinds,
         request: &Request,
     ) -> Result<Option<MutexGuard<'_, ()>>, Error> {
-        let Some(sent) = sent_value(kinds, request).filter(|sent| may_choose(sent)) else { return Ok(None) };
+        let Some(sent) = sent_value(&request.write).filter(|_| request.subresource.is_none()) else { return Ok(None) };
+        let Ok(target) = request.write.target() else { return Ok(None) };
+        let is_service = target.kind.same_type(&services()) && kinds.has_built_in_schema(&target.kind);
+        if !is_service || !may_choose(sent) {
+            return Ok(None);
+        }
         let planned = store.submit(Request { dry_run: true, ..request.clone() }).await?.resource;
         let stored = found(store.get(planned.key()).await)?;
         let had = stored.as_ref().map(|stored| Choices::of(stored)).unwrap_or_default();
@@ -50,21 +56,6 @@ impl ServiceAddresses {
             }
         }
         Ok(Some(turn))
-    }
-}
-
-/// Returns the document or patch of a write that can choose an address of a service.
-fn sent_value<'r>(kinds: &Kinds, request: &'r Request) -> Option<&'r Value> {
-    let kind = request.write.target().ok()?.kind;
-    if request.subresource.is_some() || !kind.same_type(&services()) || !kinds.has_built_in_schema(&kind) {
-        return None;
-    }
-    match &request.write {
-        Write::Create { document } | Write::Update { document, .. } | Write::Apply { document, .. } => Some(document),
-        Write::Patch { change: Change::Merge(patch) | Change::Strategic(patch) | Change::Json(patch), .. } => {
-            Some(patch)
-        }
-        _ => None,
     }
 }
 

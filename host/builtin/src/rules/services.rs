@@ -129,17 +129,16 @@ fn set_node_ports(spec: &mut Map<String, Value>, old: Option<&Value>, uid: &str)
     let mut next = (0..).map(|at| node_port_of(uid, at));
     for port in ports.into_iter().filter(|port| port.get("nodePort").is_none_or(|number| *number == 0)) {
         let own = number(port, "port");
-        let free =
-            known.get(&own).copied().or_else(|| next.by_ref().take(TRIES_MAX).find(|port| !taken.contains(port)));
+        let free = known
+            .get(&own)
+            .copied()
+            .or_else(|| next.by_ref().take(NODE_PORTS.count()).find(|port| !taken.contains(port)));
         let Some(free) = free else { return };
         port.insert("nodePort".to_owned(), free.into());
         known.insert(own, free);
         taken.insert(free);
     }
 }
-
-/// Ports of nodes that are tried for a port: all of the range.
-const TRIES_MAX: usize = 2768;
 
 /// The place of the port for health checks behind those of a service.
 const HEALTH_CHECK: u32 = 1000;

@@ -60,15 +60,15 @@ const VOLUMES: [&str; 9] = [
 /// The prefix of the annotations that named profiles of AppArmor before there was a field.
 const APP_ARMOR: &str = "container.apparmor.security.beta.kubernetes.io/";
 
-/// What a level forbids in a pod.
+/// A fault of a pod that its level forbids.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Finding {
+pub(super) struct CheckResult {
     pub(super) reason: String,
     pub(super) detail: String,
 }
 
 /// Returns what a level forbids in a pod, in the order of Kubernetes.
-pub(super) fn findings(level: Level, metadata: &Value, spec: &Value) -> Vec<Finding> {
+pub(super) fn findings(level: Level, metadata: &Value, spec: &Value) -> Vec<CheckResult> {
     let pod = PodView { metadata, spec };
     let found = match level {
         Level::Privileged => Vec::new(),
@@ -85,7 +85,7 @@ struct PodView<'p> {
 }
 
 impl<'p> PodView<'p> {
-    fn baseline_findings(&self) -> Vec<Option<Finding>> {
+    fn baseline_findings(&self) -> Vec<Option<CheckResult>> {
         vec![
             self.app_armor(),
             self.added_capabilities(),
@@ -103,7 +103,7 @@ impl<'p> PodView<'p> {
     }
 
     /// The checks of the level `restricted` take the place of those of `baseline` for the same fields.
-    fn restricted_findings(&self) -> Vec<Option<Finding>> {
+    fn restricted_findings(&self) -> Vec<Option<CheckResult>> {
         let (is_linux, is_user) = (self.spec["os"]["name"] != "windows", self.has_user_namespace());
         vec![
             self.app_armor(),
@@ -144,7 +144,7 @@ impl<'p> PodView<'p> {
     }
 
     /// Returns who has a bad security context: the pod, containers, or both.
-    fn setters(&self, is_bad: impl Fn(&Value) -> bool) -> Vec<String> {
+    fn setters(&self, is_bad: impl Fn(&'p Value) -> bool) -> Vec<String> {
         let of_pod = is_bad(&self.spec["securityContext"]).then(|| "pod".to_owned());
         let names = self.names(|container| is_bad(&container["securityContext"]));
         let of_containers = (!names.is_empty()).then(|| containers(&names));
@@ -155,20 +155,20 @@ impl<'p> PodView<'p> {
         self.spec["hostUsers"] == false
     }
 
-    fn privileged(&self) -> Option<Finding> {
+    fn privileged(&self) -> Option<CheckResult> {
         let names = self.names(|container| container["securityContext"]["privileged"] == true);
         finding(!names.is_empty(), "privileged", || {
             format!("{} must not set securityContext.privileged=true", containers(&names))
         })
     }
 
-    fn host_namespaces(&self) -> Option<Finding> {
+    fn host_namespaces(&self) -> Option<CheckResult> {
         let set = ["hostNetwork", "hostPID", "hostIPC"].into_iter().filter(|name| self.spec[*name] == true);
         let set: Vec<String> = set.map(|name| format!("{name}=true")).collect();
         finding(!set.is_empty(), "host namespaces", || set.join(", "))
     }
 
-    fn host_paths(&self) -> Option<Finding> {
+    fn host_paths(&self) -> Option<CheckResult> {
         let volumes = items(&self.spec["volumes"]).iter().filter(|volume| !volume["hostPath"].is_null());
         let names: Vec<&str> = volumes.filter_map(|volume| volume["name"].as_str()).collect();
         finding(!names.is_empty(), "hostPath volumes", || {
@@ -176,7 +176,7 @@ impl<'p> PodView<'p> {
         })
     }
 
-    fn host_ports(&self) -> Option<Finding> {
+    fn host_ports(&self) -> Option<CheckResult> {
         let of = |container: &'p Value| {
             let ports = items(&container["ports"]).iter().filter_map(|port| port["hostPort"].as_u64());
             ports.filter(|port| *port != 0).map(|port| port.to_string())
@@ -190,7 +190,7 @@ impl<'p> PodView<'p> {
         })
     }
 
-    fn probe_hosts(&self) -> Option<Finding> {
+    fn probe_hosts(&self) -> Option<CheckResult> {
         let of = |container: &'p Value| {
             let handlers =
                 ["/livenessProbe", "/readinessProbe", "/startupProbe", "/lifecycle/postStart", "/lifecycle/preStop"];
@@ -207,7 +207,7 @@ impl<'p> PodView<'p> {
         })
     }
 
-    fn added_capabilities(&self) -> Option<Finding> {
+    fn added_capabilities(&self) -> Option<CheckResult> {
         let (names, added) = self.capabilities_beside(&CAPABILITIES);
         finding(!names.is_empty(), "non-default capabilities", || capability_words(&names, &added))
     }
@@ -222,16 +222,13 @@ impl<'p> PodView<'p> {
         (self.names(|container| !of(container).is_empty()), all.into_iter().collect())
     }
 
-    fn app_armor(&self) -> Option<Finding> {
+    fn app_armor(&self) -> Option<CheckResult> {
         let bad_type = |context: &'p Value| {
             let profile = &context["appArmorProfile"];
             let name = profile["type"].as_str().unwrap_or_default();
             (profile.is_object() && !matches!(name, "RuntimeDefault" | "Localhost")).then_some(name)
         };
-        let mut setters = self.setters(|context| {
-            let profile = &context["appArmorProfile"];
-            profile.is_object() && !matches!(profile["type"].as_str(), Some("RuntimeDefault" | "Localhost"))
-        });
+        let mut setters = self.setters(|context| bad_type(context).is_some());
         let is_allowed = |text: &str| text.is_empty() || text == "runtime/default" || text.starts_with("localhost/");
         let annotations = self.metadata["annotations"].as_object().into_iter().flatten();
         let annotations = annotations.filter_map(|(name, value)| Some((name, value.as_str()?)));
@@ -247,7 +244,7 @@ impl<'p> PodView<'p> {
         })
     }
 
-    fn selinux(&self) -> Option<Finding> {
+    fn selinux(&self) -> Option<CheckResult> {
         let text = |context: &'p Value, name: &str| context["seLinuxOptions"][name].as_str().unwrap_or_default();
         let is_bad = |context: &Value| {
             let options = &context["seLinuxOptions"];
@@ -266,7 +263,7 @@ impl<'p> PodView<'p> {
         })
     }
 
-    fn proc_mounts(&self) -> Option<Finding> {
+    fn proc_mounts(&self) -> Option<CheckResult> {
         let of = |container: &'p Value| {
             container["securityContext"]["procMount"].as_str().filter(|mount| *mount != "Default")
         };
@@ -279,14 +276,15 @@ impl<'p> PodView<'p> {
     }
 
     /// Checks the profiles of seccomp. If each container needs one, its own or that of the pod, it names those without one.
-    fn seccomp(&self, is_needed: bool) -> Option<Finding> {
+    fn seccomp(&self, is_needed: bool) -> Option<CheckResult> {
         let is_set = |context: &Value| context["seccompProfile"].is_object();
         let is_valid = |context: &Value| {
             matches!(context["seccompProfile"]["type"].as_str(), Some("RuntimeDefault" | "Localhost"))
         };
-        let setters = self.setters(|context| is_set(context) && !is_valid(context));
+        let is_bad = |context: &Value| is_set(context) && !is_valid(context);
+        let setters = self.setters(is_bad);
         if !setters.is_empty() {
-            let bad = self.contexts().filter(|context| is_set(context) && !is_valid(context));
+            let bad = self.contexts().filter(|context| is_bad(context));
             let types: BTreeSet<&str> = bad.filter_map(|context| context["seccompProfile"]["type"].as_str()).collect();
             let (who, types) = (setters.join(" and "), Vec::from_iter(types));
             return finding(true, "seccompProfile", || {
@@ -301,27 +299,27 @@ impl<'p> PodView<'p> {
         })
     }
 
-    fn sysctls(&self) -> Option<Finding> {
+    fn sysctls(&self) -> Option<CheckResult> {
         let set = items(&self.spec["securityContext"]["sysctls"]).iter().filter_map(|sysctl| sysctl["name"].as_str());
         let set: Vec<&str> = set.filter(|name| !SYSCTLS.contains(name)).collect();
         finding(!set.is_empty(), "forbidden sysctls", || set.join(", "))
     }
 
-    fn host_processes(&self) -> Option<Finding> {
+    fn host_processes(&self) -> Option<CheckResult> {
         let setters = self.setters(|context| context["windowsOptions"]["hostProcess"] == true);
         finding(!setters.is_empty(), "hostProcess", || {
             format!("{} must not set securityContext.windowsOptions.hostProcess=true", setters.join(" and "))
         })
     }
 
-    fn privilege_escalation(&self) -> Option<Finding> {
+    fn privilege_escalation(&self) -> Option<CheckResult> {
         let names = self.names(|container| container["securityContext"]["allowPrivilegeEscalation"] != false);
         finding(!names.is_empty(), "allowPrivilegeEscalation != false", || {
             format!("{} must set securityContext.allowPrivilegeEscalation=false", containers(&names))
         })
     }
 
-    fn restricted_capabilities(&self) -> Option<Finding> {
+    fn restricted_capabilities(&self) -> Option<CheckResult> {
         let drops_all = |container: &Value| {
             items(&container["securityContext"]["capabilities"]["drop"]).iter().any(|dropped| dropped == "ALL")
         };
@@ -334,7 +332,7 @@ impl<'p> PodView<'p> {
         finding(!parts.is_empty(), "unrestricted capabilities", || parts.join("; "))
     }
 
-    fn restricted_volumes(&self) -> Option<Finding> {
+    fn restricted_volumes(&self) -> Option<CheckResult> {
         let source = |volume: &'p Value| {
             let mut fields = volume.as_object().into_iter().flatten();
             fields
@@ -352,7 +350,7 @@ impl<'p> PodView<'p> {
         })
     }
 
-    fn run_as_non_root(&self) -> Option<Finding> {
+    fn run_as_non_root(&self) -> Option<CheckResult> {
         const REASON: &str = "runAsNonRoot != true";
         let setters = self.setters(|context| context["runAsNonRoot"] == false);
         if !setters.is_empty() {
@@ -366,14 +364,14 @@ impl<'p> PodView<'p> {
         })
     }
 
-    fn run_as_user(&self) -> Option<Finding> {
+    fn run_as_user(&self) -> Option<CheckResult> {
         let setters = self.setters(|context| context["runAsUser"] == 0);
         finding(!setters.is_empty(), "runAsUser=0", || format!("{} must not set runAsUser=0", setters.join(" and ")))
     }
 }
 
-fn finding(is_found: bool, reason: &str, detail: impl FnOnce() -> String) -> Option<Finding> {
-    is_found.then(|| Finding { reason: reason.to_owned(), detail: detail() })
+fn finding(is_found: bool, reason: &str, detail: impl FnOnce() -> String) -> Option<CheckResult> {
+    is_found.then(|| CheckResult { reason: reason.to_owned(), detail: detail() })
 }
 
 fn capability_words(names: &[&str], added: &[&str]) -> String {

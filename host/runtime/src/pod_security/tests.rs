@@ -2,7 +2,7 @@
 
 use homeostat_component::Engine;
 use homeostat_fixtures::memory_store;
-use homeostat_store::Precondition;
+use homeostat_store::{Change, Precondition};
 use serde_json::json;
 
 use super::*;

@@ -6,7 +6,7 @@ use super::*;
 
 /// Returns what a level says of the `spec` of a pod.
 fn said(level: Level, spec: &Value) -> String {
-    let words = |Finding { reason, detail }: Finding| format!("{reason} ({detail})");
+    let words = |CheckResult { reason, detail }: CheckResult| format!("{reason} ({detail})");
     findings(level, &Value::Null, spec).into_iter().map(words).collect::<Vec<_>>().join(", ")
 }
 
