@@ -7,13 +7,15 @@ use std::time::Duration;
 use async_trait::async_trait;
 use homeostat_component::{Digest, Grants, Limits};
 use homeostat_fixtures::{demo, demo_key, memory_store};
+use homeostat_nats::settings::{BucketSettings, Create};
 use homeostat_runtime::events::EventFilter;
 use homeostat_runtime::manifest::ComponentSource;
 use homeostat_runtime::shadow::ShadowReport;
-use homeostat_runtime::{CodeSource, Definition, Error};
-use homeostat_store::{Key, Kind, Scope};
+use homeostat_runtime::{CodeSource, Definition, Error, Options};
+use homeostat_store::schema::Schemas;
+use homeostat_store::{Key, Kind, Query, Scope, Store, cached};
 use homeostat_testing::eventually;
-use homeostat_tests::{TestHost, guest};
+use homeostat_tests::{TestHost, guest, routed_stores, shared_nats};
 use serde_json::{Value, json};
 
 const KEYS: u64 = 5;
@@ -36,7 +38,10 @@ async fn version(test: &TestHost, face: &str) -> Definition {
 
 /// Starts a host that runs a version with this face.
 async fn running(face: &str) -> TestHost {
-    let test = TestHost::start().await;
+    running_on(TestHost::start().await, face).await
+}
+
+async fn running_on(test: TestHost, face: &str) -> TestHost {
     test.host.put(version(&test, face).await).await.unwrap();
     test.host.ready("it").await.unwrap();
     test
@@ -114,6 +119,25 @@ async fn differences_of_a_shadow_are_reported_by_resource_and_field() {
         }
         test.idle("it").await;
     }
+}
+
+/// The kinds live in a bucket of NATS. The shadow reads them, and none of its effects reaches the server.
+#[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
+async fn effects_of_a_shadow_do_not_reach_a_far_store() {
+    let create = Some(Create { memory: true, ..Create::default() });
+    let settings = BucketSettings { create, ..BucketSettings::new(&shared_nats().url(), "shadow") };
+    let far = Arc::new(homeostat_nats::open(settings, Schemas::default(), cached::Options::default()).unwrap());
+    let home = memory_store();
+    let stores = routed_stores(home.clone(), far.clone(), &["demo.homeostat.dev/*"]);
+    let test = running_on(TestHost::with(home, |options| Options { stores, ..options }).await, "").await;
+    let report = try_on_keys(&test, version(&test, "key").await).await;
+    assert_eq!(report.differing, KEYS, "{report:?}");
+    assert_eq!(first_differences(&report), ["Part default/t0-second apply "], "{report:?}");
+    let parts = Query { live: true, ..Query::all(Kind::new("demo.homeostat.dev", "v1", "Part")) };
+    let parts = far.list(&parts).await.unwrap();
+    let names: Vec<_> = parts.items.iter().map(|part| part.key().name().to_owned()).collect();
+    assert_eq!(names, (0..KEYS).map(|number| format!("t{number}")).collect::<Vec<_>>());
 }
 
 fn delete(name: &str) -> homeostat_store::Write {

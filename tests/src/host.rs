@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use homeostat_component::{Component, Engine, EngineOptions, Grants};
 use homeostat_fixtures::memory_store;
-use homeostat_runtime::{ControllerState, ControllerStatus, Definition, Host, Options};
-use homeostat_store::{Key, Resource, Store};
+use homeostat_runtime::{ControllerState, ControllerStatus, Definition, Host, Options, Stores};
+use homeostat_store::routes::{Routes, Rule};
+use homeostat_store::{Key, Resource, RoutedStore, Store, StorePart, View};
 use homeostat_testing::{BOUND, eventually};
 use serde_json::{Value, json};
 
@@ -18,6 +19,21 @@ const LOOKS_AT_REST: u32 = 20;
 pub struct TestHost {
     /// The host itself.
     pub host: Host,
+}
+
+/// Returns the stores of a host that has the kinds of some patterns in the store `far`, and all others in its own.
+///
+/// # Panics
+/// For a pattern that does not parse.
+pub fn routed_stores(home: Arc<dyn Store>, far: Arc<dyn Store>, patterns: &[&str]) -> Stores {
+    let rule = |pattern: &&str| Rule {
+        pattern: pattern.parse().expect("the pattern is one of kinds"),
+        store: "far".into(),
+        view: View::Whole,
+    };
+    let routes = Routes::new(patterns.iter().map(rule).collect()).expect("the patterns are different");
+    let part = StorePart { name: "far".into(), store: far };
+    Stores::Routed(Arc::new(RoutedStore::new(home, vec![part], routes).expect("the routes name the store")))
 }
 
 impl TestHost {

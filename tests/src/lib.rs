@@ -20,7 +20,7 @@ pub use homeostat_servers::{
     project_definitions, python, python_tool, repository, shared_bare_cluster, shared_cluster, shared_nats,
     snapshot_controller, snapshot_definitions, typed_documents,
 };
-pub use host::{TestHost, all_resources};
+pub use host::{TestHost, all_resources, routed_stores};
 pub use process::{HostProcess, Output, run, run_with, run_with_open_umask};
 pub use registry::{Access, RegistryFault, RegistryRequest, TestRegistry};
 pub use sources::copy_of_sources;

@@ -94,7 +94,7 @@ pub struct Tls {
     pub required: bool,
     /// Begins with TLS, before the server's first line.
     pub first: bool,
-    /// The file of an authority to trust besides those of the system.
+    /// The file of an authority to trust in place of those of the system.
     pub authority: Option<PathBuf>,
     /// The files of the client's certificate and its key.
     pub certificate: Option<(PathBuf, PathBuf)>,

@@ -6,11 +6,10 @@ use std::time::Duration;
 
 use homeostat_fixtures::{FaultyStore, MemoryLeases, demo, memory_store};
 use homeostat_runtime::manifest::Manifest;
-use homeostat_runtime::{Definition, FleetOptions, Options, Stores};
-use homeostat_store::routes::{Routes, Rule};
-use homeostat_store::{RoutedStore, Store, StorePart, View};
+use homeostat_runtime::{Definition, FleetOptions, Options};
+use homeostat_store::Store;
 use homeostat_testing::eventually;
-use homeostat_tests::{TestHost, guest};
+use homeostat_tests::{TestHost, guest, routed_stores};
 use serde_json::json;
 
 use super::*;
@@ -22,11 +21,8 @@ const RESOURCES: usize = 24;
 async fn start(name: &str, shared: &Arc<dyn Store>, leases: &MemoryLeases, placement: Value) -> TestHost {
     let bus = FaultyStore::over(Arc::clone(shared));
     bus.share(Arc::new(leases.clone()));
-    let rule = Rule { pattern: "demo.homeostat.dev/*".parse().unwrap(), store: "bus".into(), view: View::Whole };
-    let part = StorePart { name: "bus".into(), store: bus };
-    let routed = RoutedStore::new(memory_store(), vec![part], Routes::new(vec![rule]).unwrap()).unwrap();
     let fleet = FleetOptions::new(Some(name), Duration::from_secs(3));
-    let stores = Stores::Routed(Arc::new(routed));
+    let stores = routed_stores(memory_store(), bus, &["demo.homeostat.dev/*"]);
     let test = TestHost::with(memory_store(), |options| Options { fleet, stores, ..options }).await;
     let manifest = json!({
         "apiVersion": "homeostat.dev/v1alpha1", "kind": "Controller", "metadata": {"name": "scripted"},

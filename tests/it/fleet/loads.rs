@@ -106,8 +106,14 @@ fn a_host_with_costly_shards_gives_one_to_a_host_with_cheap_ones() {
     }
     let wide = a.process.ask(&["hosts", "-o", "wide"]).stdout;
     assert!(wide.lines().next().unwrap().contains("LOAD"), "{wide}");
-    let described = a.process.ask(&["describe", "controller", "scripted"]).stdout;
-    let line = described.lines().find(|line| line.trim_start().starts_with(&format!("{moved} "))).unwrap();
-    let cores: f64 = line.split_whitespace().nth(5).unwrap().parse().unwrap();
-    assert!(cores > 0.0, "{described}");
+    // Another host holds it, and its resource has the term.
+    eventually_built("a lease with its epoch, its age and its load", || {
+        let described = a.process.ask(&["describe", "controller", "scripted"]).stdout;
+        let line = described.lines().find(|line| line.trim_start().starts_with(&format!("{moved} ")))?;
+        let [_, _, holder, held, epoch, since, cores, _] = line.split_whitespace().collect::<Vec<_>>()[..] else {
+            return None;
+        };
+        let has_term = epoch.parse::<u64>().is_ok() && since != "-";
+        (holder.starts_with("b") && held == "-" && has_term && cores.parse::<f64>().ok()? > 0.0).then_some(())
+    });
 }

@@ -5,11 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use homeostat_fixtures::{FaultyStore, MemoryLeases, memory_store};
-use homeostat_runtime::{FleetOptions, Options, Stores};
-use homeostat_store::routes::{Routes, Rule};
-use homeostat_store::{RoutedStore, Store, StorePart, View};
+use homeostat_runtime::{FleetOptions, Options};
+use homeostat_store::Store;
 use homeostat_testing::soon;
-use homeostat_tests::guest;
+use homeostat_tests::{guest, routed_stores};
 
 use super::*;
 
@@ -20,16 +19,9 @@ const LEASE: Duration = Duration::from_secs(3);
 async fn start(name: &str, shared: &Arc<dyn Store>, leases: &MemoryLeases) -> TestHost {
     let bus = FaultyStore::over(Arc::clone(shared));
     bus.share(Arc::new(leases.clone()));
-    let rule = Rule { pattern: "demo.homeostat.dev/*".parse().unwrap(), store: "bus".into(), view: View::Whole };
-    let part = StorePart { name: "bus".into(), store: bus };
-    let routed = RoutedStore::new(memory_store(), vec![part], Routes::new(vec![rule]).unwrap()).unwrap();
+    let stores = routed_stores(memory_store(), bus, &["demo.homeostat.dev/*"]);
     let fleet = FleetOptions::new(Some(name), LEASE);
-    let test = TestHost::with(memory_store(), |options| Options {
-        fleet,
-        mirrors_hosts: true,
-        stores: Stores::Routed(Arc::new(routed)),
-        ..options
-    });
+    let test = TestHost::with(memory_store(), |options| Options { fleet, mirrors_hosts: true, stores, ..options });
     let test = test.await;
     test.host.set_address("10.0.0.1:8081");
     let definition = test.definition("tally", &guest("guest-tally")).await;

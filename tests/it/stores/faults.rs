@@ -14,17 +14,16 @@ use std::time::Duration;
 use homeostat_fixtures::memory_store;
 use homeostat_kubernetes::Credentials;
 use homeostat_nats::settings::{Create, Credentials as Login, Timings, Tls};
-use homeostat_runtime::Stores;
-use homeostat_store::cached::{CachedStore, Options};
-use homeostat_store::routes::{Routes, Rule};
+use homeostat_runtime::Options;
+use homeostat_store::cached::{self, CachedStore};
 use homeostat_store::schema::Schemas;
 use homeostat_store::{
-    Availability, CacheState, Error, EventType, Key, Kind, Precondition, Query, Resource, RoutedStore, Scope, Store,
-    StorePart, View, Watch, Write,
+    Availability, CacheState, Error, EventType, Key, Kind, Precondition, Query, Resource, Scope, Store, View, Watch,
+    Write,
 };
 use homeostat_testing::{eventually, eventually_blocking, soon};
 use homeostat_tests::{
-    Cluster, ClusterOptions, HttpProxy, HttpReply, HttpRule, Nats, NetworkFault, Proxy, TestHost, guest,
+    Cluster, ClusterOptions, HttpProxy, HttpReply, HttpRule, Nats, NetworkFault, Proxy, TestHost, guest, routed_stores,
     shared_bare_cluster, shared_cluster, shared_nats,
 };
 use parking_lot::Mutex;
@@ -66,7 +65,7 @@ impl Hosts {
             let create = Some(create.clone());
             let settings = homeostat_nats::BucketSettings::new(url, &bucket);
             let settings = homeostat_nats::BucketSettings { create, timings, credentials, tls, ..settings };
-            homeostat_nats::open(settings, Schemas::default(), Options::default()).unwrap()
+            homeostat_nats::open(settings, Schemas::default(), cached::Options::default()).unwrap()
         };
         let [of_near, of_other] = logins;
         let near = open(&format!("nats://{}", proxy.address()), of_near);
@@ -91,7 +90,7 @@ impl Hosts {
                 silence_max: Duration::from_secs(5),
                 ..homeostat_kubernetes::ClusterSettings::new("cluster", credentials)
             };
-            homeostat_kubernetes::open(settings, Options::default())
+            homeostat_kubernetes::open(settings, cached::Options::default())
         };
         let other = open(&cluster.url(), &json!({ "token": Cluster::token("admin") }));
         Self { near: Arc::new(open(url, user)), other: Arc::new(other), namespace: namespace.clone() }
@@ -189,10 +188,39 @@ async fn write(hosts: &Hosts, ledger: &Ledger, writer: usize) {
     }
 }
 
-/// Runs writers on a store while `fault` harms its server and repairs it. Then compares the ledger, the server, the
-/// cache and a watch.
+/// A controller of the kind. Its guest copies the number of each resource into a store in memory.
+struct Copier {
+    test: TestHost,
+}
+
+impl Copier {
+    async fn start(far: &Arc<CachedStore>) -> Self {
+        let home = memory_store();
+        let stores = routed_stores(home.clone(), far.clone(), &["v1/ConfigMap"]);
+        let test = TestHost::with(home, |options| Options { stores, ..options }).await;
+        test.add("copier", &guest("guest-copier")).await;
+        Self { test }
+    }
+
+    /// Waits until the last runs of all keys have seen this state.
+    async fn until(&self, wanted: &BTreeMap<String, u64>) {
+        let mirror = Kind::new("demo.homeostat.dev", "v1", "Mirror");
+        let is_equal = || async {
+            let page = self.test.host.store().list(&Query::all(mirror.clone())).await.ok()?;
+            let number = |mirror: &Arc<Resource>| mirror.document()["spec"]["at"].as_str()?.parse::<u64>().ok();
+            let mirrors: BTreeMap<_, _> =
+                page.items.iter().map(|mirror| (mirror.key().name().to_owned(), number(mirror))).collect();
+            wanted.iter().all(|(name, at)| mirrors.get(name) == Some(&Some(*at))).then_some(())
+        };
+        eventually("a controller to have seen the last state of each key", is_equal).await;
+    }
+}
+
+/// Runs writers and a controller on a store while `fault` harms its server and repairs it. Then compares the ledger,
+/// the server, the cache, a watch, and what the controller has seen.
 async fn survives(hosts: Hosts, fault: impl AsyncFnOnce(Arc<Ledger>)) {
     let hosts = Arc::new(hosts);
+    let copier = Copier::start(&hosts.near).await;
     let _cached = hosts.near.subscribe(&kind(), View::Whole);
     for (writer, at) in (0..WRITERS).flat_map(|writer| (0..RESOURCES).map(move |at| (writer, at))) {
         hosts.create(&format!("w-{writer}-{at}")).await;
@@ -226,18 +254,22 @@ async fn survives(hosts: Hosts, fault: impl AsyncFnOnce(Arc<Ledger>)) {
     let is_equal = || async { (hosts.in_the_cache().await? == server).then_some(()) };
     eventually("the cache to agree with the server", is_equal).await;
     soon(follow(&mut watch, &mut watched, &server)).await;
+    copier.until(&server).await;
     until_synced(&hosts.near).await;
-    assert_quiet(&hosts.near).await;
+    until_quiet(&hosts.near).await;
 }
 
-/// Checks that a store that has nothing to do sends few requests: it does not try anything again and again.
-async fn assert_quiet(store: &CachedStore) {
+/// Waits until a store that has nothing to do sends few requests: it does not try anything again and again. Its host
+/// renews leases.
+async fn until_quiet(store: &CachedStore) {
     const WINDOW: Duration = Duration::from_millis(500);
     const REQUESTS_MAX: u64 = 10;
-    let before = store.status()[0].requests.sent;
-    tokio::time::sleep(WINDOW).await;
-    let sent = store.status()[0].requests.sent - before;
-    assert!(sent <= REQUESTS_MAX, "{sent} requests in {WINDOW:?}");
+    let is_quiet = || async {
+        let before = store.status()[0].requests.sent;
+        tokio::time::sleep(WINDOW).await;
+        (store.status()[0].requests.sent - before <= REQUESTS_MAX).then_some(())
+    };
+    eventually("a store to have nothing to do", is_quiet).await;
 }
 
 /// Applies the events of a watch until its state is `wanted`.
@@ -407,7 +439,7 @@ async fn a_store_in_a_cluster_survives_busy_and_broken_answers() {
             ledger.grows(ENOUGH).await;
         }
         for reply in [HttpReply::WatchError(410), HttpReply::Status { code: 410, retry_after: None }] {
-            proxy.add(HttpRule { verb: Some("WATCH"), path: String::new(), times: Some(2), reply });
+            proxy.add(HttpRule { verb: Some("WATCH"), path: "/configmaps".to_owned(), times: Some(2), reply });
             let before = proxy.count("WATCH", "/configmaps");
             // The open watch ends.
             until_a_write_fails(&way, NetworkFault::Reset, &ledger).await;
@@ -464,16 +496,10 @@ async fn a_controller_survives_the_deletion_of_the_definition_of_its_kind() {
             Credentials::Kubeconfig { files: vec![file], context: None },
         )
     };
-    let far = Arc::new(homeostat_kubernetes::open(settings, Options::default()));
-    let rule = Rule { pattern: "demo.homeostat.dev/*".parse().unwrap(), store: "far".into(), view: View::Whole };
-    let part = StorePart { name: "far".into(), store: far.clone() };
+    let far = Arc::new(homeostat_kubernetes::open(settings, cached::Options::default()));
     let home = memory_store();
-    let routed = RoutedStore::new(home.clone(), vec![part], Routes::new(vec![rule]).unwrap()).unwrap();
-    let test = TestHost::with(home, |options| homeostat_runtime::Options {
-        stores: Stores::Routed(Arc::new(routed)),
-        ..options
-    })
-    .await;
+    let stores = routed_stores(home.clone(), far.clone(), &["demo.homeostat.dev/*"]);
+    let test = TestHost::with(home, |options| Options { stores, ..options }).await;
     test.add("greeter", &guest("greeter")).await;
     let greet = async |name: &str| {
         let key = Key::new(Kind::new("demo.homeostat.dev", "v1", "Greeting"), "default", name);
@@ -491,7 +517,7 @@ async fn a_controller_survives_the_deletion_of_the_definition_of_its_kind() {
     let deleted = cluster.request("DELETE", &format!("{DEFINITIONS}/greetings.demo.homeostat.dev"), None);
     assert_eq!(deleted.status, 200, "{deleted:?}");
     until_greetings(cluster, 404);
-    assert_quiet(&far).await;
+    until_quiet(&far).await;
     define_greetings(cluster);
     greet("after").await;
     assert!(matches!(far.get_live(&before).await, Err(Error::NotFound { .. })));

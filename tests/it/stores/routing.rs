@@ -7,12 +7,11 @@ use std::time::Duration;
 use homeostat_component::{BackoffSpec, Grants};
 use homeostat_fixtures::{FaultyStore, demo, demo_key, demo_kind, memory_store};
 use homeostat_runtime::manifest::Manifest;
-use homeostat_runtime::{ControllerState, Definition, Options, Overrides, Stores};
+use homeostat_runtime::{ControllerState, Definition, Options, Overrides};
 use homeostat_store::embedded::EmbeddedStore;
-use homeostat_store::routes::{Routes, Rule};
-use homeostat_store::{Error, Key, Query, RoutedStore, Store, StorePart, View};
+use homeostat_store::{Error, Key, Query, Store};
 use homeostat_testing::{eventually, eventually_blocking};
-use homeostat_tests::{HostProcess, TestHost, guest, repository, run};
+use homeostat_tests::{HostProcess, TestHost, guest, repository, routed_stores, run};
 use serde_json::{Value, json};
 
 use crate::metrics::scrape::{Scrape, get};
@@ -21,10 +20,7 @@ const HEAD: &str = "apiVersion: homeostat.dev/v1alpha1\nkind: Stores\n";
 
 /// Starts a host whose store `far` has the kinds of the patterns, and `home` all others.
 async fn host(home: Arc<dyn Store>, far: Arc<dyn Store>, patterns: &[&str]) -> TestHost {
-    let rule = |pattern: &&str| Rule { pattern: pattern.parse().unwrap(), store: "far".into(), view: View::Whole };
-    let routes = Routes::new(patterns.iter().map(rule).collect()).unwrap();
-    let others = vec![StorePart { name: "far".into(), store: far }];
-    let stores = Stores::Routed(Arc::new(RoutedStore::new(home.clone(), others, routes).unwrap()));
+    let stores = routed_stores(home.clone(), far, patterns);
     TestHost::with(home, |options| Options { stores, ..options }).await
 }
 

@@ -36,7 +36,7 @@ pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<ExitCode>
     let known = kinds.find(&kind)?;
     let now = Timestamp::now();
     let mut document = client.get(&known.path_of(global.namespace(), &name)).await?;
-    add_loads(&client, &mut document).await;
+    add_held_leases(&client, &mut document).await;
     let mut page = page(&document, now)?;
     match dependents(&client, &document, now).await {
         Ok(table) => section(&mut page, "Dependents", &table),
@@ -58,7 +58,7 @@ fn page(document: &Value, now: Timestamp) -> anyhow::Result<String> {
     }
     let status: Map<String, Value> = document["status"].as_object().cloned().unwrap_or_default();
     block(&mut page, "status", &status.into_iter().filter(|(name, _)| !has_table(document, name)).collect())?;
-    section(&mut page, "Leases", &leases(document));
+    section(&mut page, "Leases", &leases(document, now));
     section(&mut page, "Feeders", &feeders(document, now));
     section(&mut page, "Conditions", &conditions(document, now));
     Ok(page)
@@ -154,35 +154,45 @@ fn has_table(document: &Value, field: &str) -> bool {
     field == "conditions" || (of_controllers && text(document, "/kind") == manifest::KIND)
 }
 
-/// Adds the loads to the leases of a controller: its status has none, since they change too often to be stored.
-async fn add_loads(client: &Client, document: &mut Value) {
+/// Adds what other resources and hosts tell to the leases of a controller: the loads change too often to be stored, and
+/// each host knows the terms of its own leases.
+async fn add_held_leases(client: &Client, document: &mut Value) {
     if !has_table(document, "leases") {
         return;
     }
     let name = text(document, "/metadata/name").to_owned();
     let leases = document.pointer_mut("/status/leases").and_then(Value::as_array_mut);
     let Some(leases) = leases.filter(|leases| !leases.is_empty()) else { return };
-    // A host of an earlier version tells none.
-    let loads = hosts::lease_loads(client, &name).await.unwrap_or_default();
+    let held = hosts::held_leases(client, &name).await;
     for lease in leases.iter_mut().filter_map(Value::as_object_mut) {
-        if let Some(load) = lease.get("shard").and_then(Value::as_u64).and_then(|shard| loads.get(&shard)) {
-            lease.insert("cpuMillicores".to_owned(), load.clone());
+        if let Some(told) = lease.get("shard").and_then(Value::as_u64).and_then(|shard| held.get(&shard)) {
+            add_held_lease(lease, told);
         }
     }
 }
 
+/// Adds the load and the term to a lease, without the term of another holder or an earlier one.
+fn add_held_lease(lease: &mut Map<String, Value>, told: &Map<String, Value>) {
+    let is_same_epoch = lease.get("epoch").is_none_or(|epoch| told.get("epoch") == Some(epoch));
+    let is_same_term = is_same_epoch && lease.get("holder") == told.get("holder");
+    let fields = told.iter().filter(|(field, _)| *field == "cpuMillicores" || is_same_term);
+    lease.extend(fields.map(|(field, value)| (field.clone(), value.clone())));
+}
+
 /// Returns the leases of a controller, as the asked host sees them.
-fn leases(document: &Value) -> Table {
-    let mut table = Table::new(["SHARD", "STORE", "HOLDER", "HELD", "EPOCH", "LOAD", "ERROR"]);
+fn leases(document: &Value, now: Timestamp) -> Table {
+    let mut table = Table::new(["SHARD", "STORE", "HOLDER", "HELD", "EPOCH", "SINCE", "LOAD", "ERROR"]);
     let leases = document.pointer("/status/leases").and_then(Value::as_array);
     for lease in leases.into_iter().flatten().filter(|_| has_table(document, "leases")) {
         let or_dash = |text: &str| if text.is_empty() { "-".to_owned() } else { text.to_owned() };
         let number = |field: &str| lease[field].as_u64().map_or_else(|| "-".to_owned(), |number| number.to_string());
         let held = if lease["isHeld"] == true { "yes" } else { "-" };
         let (store, holder, error) = (text(lease, "/store"), text(lease, "/holder"), text(lease, "/error"));
+        let since = Some(text(lease, "/since")).filter(|since| !since.is_empty());
+        let since = since.map_or_else(|| "-".to_owned(), |since| age::since(since, now));
         let (held, load) = (held.to_owned(), hosts::cores(&lease["cpuMillicores"]));
-        let cells = [number("shard"), or_dash(store), or_dash(holder), held, number("epoch"), load, or_dash(error)];
-        table.row(cells.into());
+        let (shard, epoch) = (number("shard"), number("epoch"));
+        table.row(vec![shard, or_dash(store), or_dash(holder), held, epoch, since, load, or_dash(error)]);
     }
     table
 }

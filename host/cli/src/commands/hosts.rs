@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use homeostat_runtime::manifest::Span;
 use reqwest::Method;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tokio::time;
 
 use super::get;
@@ -54,6 +54,8 @@ pub(crate) struct UncordonArgs {
 
 /// The path of the hosts as the asked host sees them at this moment.
 const HOSTS_PATH: &str = "/homeostat/v1/hosts";
+/// The path of the hosts as resources.
+const HOST_RESOURCES_PATH: &str = "/apis/homeostat.dev/v1alpha1/hosts";
 
 /// The time between two looks at the leases of a host that drains.
 const LOOK_PERIOD: Duration = Duration::from_millis(100);
@@ -157,21 +159,41 @@ pub(super) fn cores(millicores: &Value) -> String {
     millicores.as_u64().map_or_else(|| "-".to_owned(), |millicores| format!("{:.2}", millicores as f64 / 1000.0))
 }
 
-/// Returns the load of each lease of a controller of this host, by the number of the shard, in thousandths of a core.
-///
-/// # Errors
-/// When the host cannot answer.
-pub(super) async fn lease_loads(client: &Client, controller: &str) -> anyhow::Result<BTreeMap<u64, Value>> {
-    Ok(loads_of(&hosts(client, None).await?, controller))
+/// Returns what the hosts tell of the leases of a controller, by the number of the shard: `cpuMillicores`, its load in
+/// thousandths of a core, and `holder`, `epoch` and `since` of its term. What they do not tell is missing.
+pub(super) async fn held_leases(client: &Client, controller: &str) -> BTreeMap<u64, Map<String, Value>> {
+    // A host of an earlier version tells none, and a user may have no right to these resources.
+    let hosts = hosts(client, None).await.unwrap_or_default();
+    let resources = client.get(HOST_RESOURCES_PATH).await.unwrap_or_default();
+    merge_leases(&hosts, resources["items"].as_array().map_or(&[], Vec::as_slice), controller)
 }
 
-fn loads_of(items: &[Value], controller: &str) -> BTreeMap<u64, Value> {
-    let loads = items.iter().filter_map(|item| item["leaseCpuMillicores"].as_object()).flatten();
-    let shard = |lease: &str| match lease.strip_prefix(controller)? {
+/// Merges the loads that hosts tell with the terms in the resources of the hosts.
+fn merge_leases(hosts: &[Value], resources: &[Value], controller: &str) -> BTreeMap<u64, Map<String, Value>> {
+    let mut leases: BTreeMap<u64, Map<String, Value>> = BTreeMap::new();
+    let mut set = |lease: &str, field: &str, value: &Value| {
+        if let Some(shard) = shard_of(lease, controller).filter(|_| !value.is_null()) {
+            leases.entry(shard).or_default().insert(field.to_owned(), value.clone());
+        }
+    };
+    for (lease, load) in hosts.iter().filter_map(|host| host["leaseCpuMillicores"].as_object()).flatten() {
+        set(lease, "cpuMillicores", load);
+    }
+    for host in resources.iter().map(|resource| &resource["status"]) {
+        for lease in host["leases"].as_array().into_iter().flatten() {
+            let term = [("holder", &host["identity"]), ("epoch", &lease["epoch"]), ("since", &lease["since"])];
+            term.iter().for_each(|(field, value)| set(text(lease, "/name"), field, value));
+        }
+    }
+    leases
+}
+
+/// Returns the shard of a lease if it is one of this controller; a lease without shards has the number 0.
+fn shard_of(lease: &str, controller: &str) -> Option<u64> {
+    match lease.strip_prefix(controller)? {
         "" => Some(0),
         shard => shard.strip_prefix('/')?.split_once("-of-")?.0.parse().ok(),
-    };
-    loads.filter_map(|(lease, load)| Some((shard(lease)?, load.clone()))).collect()
+    }
 }
 
 #[cfg(test)]

@@ -3,12 +3,11 @@
 use std::sync::Arc;
 
 use homeostat_fixtures::memory_store;
-use homeostat_runtime::{Options, Stores};
+use homeostat_runtime::Options;
 use homeostat_store::cached::{self, Upstream};
-use homeostat_store::routes::{Routes, Rule};
-use homeostat_store::{Error, Key, Kind, Precondition, Revision, RoutedStore, ScaleRequest, StorePart, View, Write};
+use homeostat_store::{Error, Key, Kind, Precondition, Revision, ScaleRequest, View, Write};
 use homeostat_testing::{eventually, soon};
-use homeostat_tests::TestHost;
+use homeostat_tests::{TestHost, routed_stores};
 use serde_json::{Value, json};
 
 use super::{cluster_settings, cluster_store, created, document, namespace, notes, sent, widgets};
@@ -98,12 +97,8 @@ async fn scaling_host(namespace: &str) -> Kubectl {
     let settings =
         homeostat_kubernetes::ClusterSettings { namespace: Some(namespace.to_owned()), ..cluster_settings("admin") };
     let store = homeostat_kubernetes::open(settings, cached::Options::default());
-    let part = StorePart { name: "cluster".into(), store: Arc::new(store) };
-    let rule = |pattern: &str| Rule { pattern: pattern.parse().unwrap(), store: "cluster".into(), view: View::Whole };
-    let rules = ["apps/*", "example.dev/*"].map(rule);
     let home = memory_store();
-    let routed = RoutedStore::new(home.clone(), vec![part], Routes::new(rules.into()).unwrap()).unwrap();
-    let stores = Stores::Routed(Arc::new(routed));
+    let stores = routed_stores(home.clone(), Arc::new(store), &["apps/*", "example.dev/*"]);
     let test = TestHost::with(home, |options| Options { stores, ..options }).await;
     let deployments = Kind::new("apps", "v1", "Deployment");
     eventually("the kinds of the cluster", async || test.host.kinds().of(&deployments)).await;

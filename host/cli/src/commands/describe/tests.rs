@@ -42,25 +42,41 @@ Conditions:
 
 #[test]
 fn a_controller_shows_its_leases_as_a_table() {
-    let document = json!({
+    let mut document = json!({
         "apiVersion": "homeostat.dev/v1alpha1", "kind": "Controller", "metadata": { "name": "web" },
         "status": {
             "state": "Ready",
             "leases": [
-                { "shard": 0, "store": "bus", "holder": "a_1", "isHeld": true, "epoch": 7, "cpuMillicores": 350 },
+                { "shard": 0, "store": "bus", "holder": "a_1", "isHeld": true, "epoch": 7 },
                 { "shard": 1, "store": "bus", "isHeld": false, "error": "refused" },
+                { "shard": 2, "store": "bus", "holder": "b_2", "isHeld": false },
+                { "shard": 3, "store": "bus", "holder": "b_2", "isHeld": false },
             ],
         },
     });
+    let told = [
+        json!({ "cpuMillicores": 350, "holder": "a_1", "epoch": 7, "since": "2026-11-29T10:00:00Z" }),
+        json!({}),
+        json!({ "holder": "b_2", "epoch": 9, "since": "2026-11-29T10:01:00Z" }),
+        // The term of an earlier holder.
+        json!({ "holder": "a_1", "epoch": 8, "since": "2026-11-29T10:00:00Z" }),
+    ];
+    let leases = document["status"]["leases"].as_array_mut().unwrap();
+    for (lease, told) in leases.iter_mut().zip(&told) {
+        add_held_lease(lease.as_object_mut().unwrap(), told.as_object().unwrap());
+    }
     let expected = "\
 Status:
   state: Ready
 Leases:
-  SHARD   STORE   HOLDER   HELD   EPOCH   LOAD   ERROR
-  0       bus     a_1      yes    7       0.35   -
-  1       bus     -        -      -       -      refused
+  SHARD   STORE   HOLDER   HELD   EPOCH   SINCE   LOAD   ERROR
+  0       bus     a_1      yes    7       2m      0.35   -
+  1       bus     -        -      -       -       -      refused
+  2       bus     b_2      -      9       60s     -      -
+  3       bus     b_2      -      -       -       -      -
 ";
-    let shown = page(&document, Timestamp::now()).unwrap();
+    let now = "2026-11-29T10:02:00Z".parse().unwrap();
+    let shown = page(&document, now).unwrap();
     assert!(shown.ends_with(expected), "{shown}");
     // The leases of any other kind are a part of its status.
     let mut other = document.clone();

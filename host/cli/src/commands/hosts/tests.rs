@@ -12,12 +12,21 @@ fn three() -> [Value; 3] {
 }
 
 #[test]
-fn the_loads_of_a_controller_are_found_by_shard() {
-    let loads = |controller| Vec::from_iter(loads_of(&three(), controller));
-    assert_eq!(loads("web"), [(0, json!(1350))]);
-    assert_eq!(loads("db"), [(0, json!(0))]);
+fn the_loads_and_terms_of_a_controller_are_found_by_shard() {
+    let host = |leases: Value| json!({"status": {"identity": "a_1", "leases": leases}});
+    let resources = [
+        host(json!([
+            {"name": "web/0-of-2", "epoch": 7, "since": "2026-11-29T10:00:00Z"}, {"name": "web/1-of-2"},
+            {"name": "website", "epoch": 3},
+        ])),
+        json!({"metadata": {"name": "new"}}),
+    ];
+    let leases = |controller| json!(merge_leases(&three(), &resources, controller));
+    let first = json!({"cpuMillicores": 1350, "holder": "a_1", "epoch": 7, "since": "2026-11-29T10:00:00Z"});
+    assert_eq!(leases("web"), json!({"0": first, "1": {"holder": "a_1"}}));
+    assert_eq!(leases("db"), json!({"0": {"cpuMillicores": 0}}));
     // The beginning of a name is another controller.
-    assert_eq!((loads("we"), loads("d")), (Vec::new(), Vec::new()));
+    assert_eq!((leases("we"), leases("d")), (json!({}), json!({})));
 }
 
 #[test]
