@@ -46,10 +46,8 @@ impl Side {
     fn new(kubeconfig: &Path) -> Self {
         let home = TempDir::new().unwrap();
         std::fs::copy(kubeconfig, home.path().join("kubeconfig")).unwrap();
-        for file in std::fs::read_dir(folder().join("files")).unwrap() {
-            let path = file.unwrap().path();
-            std::fs::copy(&path, home.path().join(path.file_name().unwrap())).unwrap();
-        }
+        let copied = Command::new("cp").arg("-R").arg(folder().join("files/.")).arg(home.path()).status().unwrap();
+        assert!(copied.success(), "the files are not copied");
         Self { home }
     }
 

@@ -279,8 +279,13 @@ fn readyz_names_the_controller_that_is_not_ready() {
     let host = Host::with("phases", "guest-lifecycle", "suspend: false");
     assert_eq!(host.get("/livez"), (200, "ok".to_owned()));
     assert_eq!(host.get("/livez?verbose").1, "[+]ping ok\nlivez check passed\n");
-    let all = "[+]store ok\n[+]folder ok\n[+]controller/phases ok\nreadyz check passed\n";
+    let all = "[+]ping ok\n[+]store ok\n[+]folder ok\n[+]controller/phases ok\nreadyz check passed\n";
     assert_eq!(host.get("/readyz?verbose"), (200, all.to_owned()));
+    for (path, code) in
+        [("/livez/ping", 200), ("/readyz/store", 200), ("/healthz/controller/phases", 200), ("/readyz/nothing", 404)]
+    {
+        assert_eq!(host.get(path).0, code, "{path}");
+    }
     // The start hook fails from the next start on.
     let document =
         "apiVersion: demo.homeostat.dev/v1\nkind: Phase\nmetadata: {name: start}\nspec: {failures: 1000000}\n";

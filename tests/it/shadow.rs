@@ -126,7 +126,7 @@ async fn differences_of_a_shadow_are_reported_by_resource_and_field() {
 #[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
 async fn effects_of_a_shadow_do_not_reach_a_far_store() {
     let create = Some(Create { memory: true, ..Create::default() });
-    let settings = BucketSettings { create, ..BucketSettings::new(&shared_nats().url(), "shadow") };
+    let settings = BucketSettings { create, ..BucketSettings::new(shared_nats().url(), "shadow") };
     let far = Arc::new(homeostat_nats::open(settings, Schemas::default(), cached::Options::default()).unwrap());
     let home = memory_store();
     let stores = routed_stores(home.clone(), far.clone(), &["demo.homeostat.dev/*"]);

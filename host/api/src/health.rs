@@ -1,7 +1,7 @@
 //! Liveness and readiness, for supervisors and monitoring.
 //!
 //! As in Kubernetes, the response is `ok`, or with `?verbose` one line for each check. A failure always lists
-//! every check. `?exclude=NAME` excludes a check.
+//! every check. `?exclude=NAME` excludes a check, and `/readyz/NAME` answers with one alone.
 //!
 //! A host that answers at all is alive: a restart does not repair a store. A host is ready if each of its stores
 //! accepts writes and all controllers have their first lists. Controllers that ran before and fail to load
@@ -10,7 +10,7 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
-use axum::extract::State;
+use axum::extract::{Path, State};
 use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use homeostat_runtime::{ControllerState, ControllerStatus};
@@ -23,20 +23,51 @@ use crate::status::Failure;
 
 /// Answers as long as the server answers at all.
 pub(crate) async fn live(uri: Uri) -> Result<Response, Failure> {
-    Ok(HealthQuery::read(&uri)?.answer("livez", vec![CheckResult { name: "ping".into(), result: Ok(()) }]))
+    Ok(HealthQuery::read(&uri)?.answer("livez", vec![ping()]))
+}
+
+/// Answers with one check of [`live`].
+pub(crate) async fn live_check(Path(name): Path<String>) -> Result<Response, Failure> {
+    single(vec![ping()], &name)
+}
+
+/// Answers with one check of [`ready`].
+pub(crate) async fn ready_check(State(api): State<Arc<Api>>, Path(name): Path<String>) -> Result<Response, Failure> {
+    single(readiness(&api), &name)
+}
+
+fn single(mut checked: Vec<CheckResult>, name: &str) -> Result<Response, Failure> {
+    let at = checked.iter().position(|check| check.name == name).ok_or_else(Failure::unknown_page)?;
+    Ok(match checked.swap_remove(at).result {
+        Ok(()) => "ok".into_response(),
+        Err(reason) => {
+            (StatusCode::INTERNAL_SERVER_ERROR, format!("internal server error: {reason}\n")).into_response()
+        }
+    })
+}
+
+/// The check that the server answers at all.
+fn ping() -> CheckResult {
+    CheckResult { name: "ping".to_owned(), result: Ok(()) }
 }
 
 /// Answers whether the stores accept writes and every controller has its first lists.
 pub(crate) async fn ready(State(api): State<Arc<Api>>, uri: Uri) -> Result<Response, Failure> {
     let query = HealthQuery::read(&uri)?;
-    let mut checked: Vec<CheckResult> = api.host.store().status().iter().map(store).collect();
+    Ok(query.answer("readyz", readiness(&api)))
+}
+
+/// Returns the checks of readiness.
+fn readiness(api: &Api) -> Vec<CheckResult> {
+    let mut checked = vec![ping()];
+    checked.extend(api.host.store().status().iter().map(store));
     checked.extend(api.checks.iter().map(|check| CheckResult { name: check.name.into(), result: (check.holds)() }));
     checked.extend(api.host.controllers().into_iter().map(controller));
     checked.extend(api.host.down().into_iter().map(|(name, reason)| CheckResult {
         name: format!("controller/{name}"),
         result: Err(format!("it ran before and cannot be loaded: {}", in_one_line(&reason))),
     }));
-    Ok(query.answer("readyz", checked))
+    checked
 }
 
 /// Returns the check of one store. The host's own is called `store`.

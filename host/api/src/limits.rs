@@ -17,7 +17,7 @@ use crate::body::BodyLimits;
 use crate::client::Client;
 use crate::limiter::Limiter;
 use crate::params::{self, BoolParam};
-use crate::path::{BACKUP, HEALTH, METRICS};
+use crate::path::{BACKUP, METRICS, is_health};
 use crate::status::Failure;
 
 /// The longest watch that a client may request with `timeoutSeconds`. Clients watch again afterwards.
@@ -66,7 +66,7 @@ impl RequestClass {
         if uri.path() == BACKUP {
             return Ok(Self::Backup);
         }
-        if HEALTH.contains(&uri.path()) || uri.path() == METRICS {
+        if is_health(uri.path()) || uri.path() == METRICS {
             return Ok(Self::Probe);
         }
         // All pairs, so that a repeated parameter cannot mean one thing here and another to the handler. The

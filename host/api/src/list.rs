@@ -14,7 +14,7 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_util::stream::try_unfold;
 use homeostat_builtin::protobuf::ENVELOPE_END;
-use homeostat_store::{Error, Page, Query, Resource, Revision, Scope, Store, continue_in_present};
+use homeostat_store::{Error, Kind, Page, Query, Resource, Revision, Scope, Store, continue_in_present};
 use serde_json::{Value, json};
 
 use crate::client::Client;
@@ -33,17 +33,22 @@ const CHUNK_BYTES: usize = 64 << 10;
 /// The maximum size of the items of several pages in protobuf that are sent as a whole, in bytes.
 const BUFFERED_BYTES_MAX: usize = 1 << 20;
 
+/// Checks that a revision of a kind is not in the future. Not each store tells.
+///
+/// # Errors
+/// `FutureRevision`, and those of [`Store::revision`].
+pub(crate) async fn check_known(store: &dyn Store, kind: &Kind, asked: Revision) -> Result<(), Error> {
+    let current = store.revision(&Scope::Kind(kind.clone())).await?;
+    if asked > current { Err(Error::FutureRevision { asked, current }) } else { Ok(()) }
+}
+
 /// Responds with a list in the requested format.
 pub(crate) async fn answer(request: &ResourceRequest<'_>) -> Result<Response, Failure> {
     let api = request.http.api;
     request.params.check_list()?;
     let query = request.query()?;
     if let Some(asked) = query.at {
-        // Not each store tells that a revision is in the future.
-        let current = api.host.store().revision(&Scope::Kind(query.kind.clone())).await?;
-        if asked > current {
-            return Err(Error::FutureRevision { asked, current }.into());
-        }
+        check_known(&*api.host.store(), &query.kind, asked).await?;
     }
     let (list, first) = PagedList::open((&api.limits.lists, request.http.client), api.host.store(), query).await?;
     request.params.check_revision(list.revision())?;

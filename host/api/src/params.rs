@@ -20,7 +20,7 @@ use crate::table::IncludeObjectPolicy;
 pub(crate) struct Params {
     pub(crate) label_selector: Option<String>,
     pub(crate) field_selector: Option<String>,
-    pub(crate) limit: Option<i64>,
+    pub(crate) limit: Option<String>,
     #[serde(rename = "continue")]
     pub(crate) next: Option<String>,
     pub(crate) watch: BoolParam,
@@ -135,9 +135,9 @@ impl Params {
         }
     }
 
-    /// Checks the times in the query.
-    pub(crate) fn check_seconds(&self) -> Result<(), Failure> {
-        let given = [&self.timeout_seconds, &self.grace_period_seconds];
+    /// Checks the numbers in the query.
+    pub(crate) fn check_numbers(&self) -> Result<(), Failure> {
+        let given = [&self.limit, &self.timeout_seconds, &self.grace_period_seconds];
         match given.into_iter().flatten().find(|text| !text.is_empty() && text.parse::<i64>().is_err()) {
             Some(text) => Err(Failure::bad_request(format!("strconv.ParseInt: parsing {text:?}: invalid syntax"))),
             None => Ok(()),
@@ -258,7 +258,7 @@ impl Params {
     pub(crate) fn query(&self, kind: Kind, namespace: Option<&str>) -> Result<Query, Failure> {
         let selector = self.selector(namespace)?;
         let from = self.next.clone().filter(|next| !next.is_empty());
-        let limit = self.limit.and_then(|limit| usize::try_from(limit).ok()).filter(|limit| *limit > 0);
+        let limit = self.limit.as_deref().and_then(|limit| limit.parse().ok()).filter(|limit: &usize| *limit > 0);
         let is_exact = match self.asked_match() {
             Some(asked) => asked == "Exact",
             None => limit.is_some() && from.is_none(),
@@ -446,11 +446,34 @@ fn fields(text: &str) -> Result<(FieldTerms, FieldTerms), Failure> {
             Some(path) => (path, &mut unequal),
             None => (path, &mut equal),
         };
+        check_escapes(value)?;
         // The store expects a JSON pointer. A Kubernetes field path has dots and needs no escapes.
         let pointer = format!("/{}", path.trim().replace('.', "/"));
         terms.push((pointer, value.strip_prefix('=').unwrap_or(value).trim().to_owned()));
     }
     Ok((equal, unequal))
+}
+
+/// Checks the escapes of a value in a field selector.
+///
+/// # Errors
+/// 400 for another one than `\\`, `\,` and `\=`.
+fn check_escapes(value: &str) -> Result<(), Failure> {
+    let mut characters = value.chars();
+    while let Some(character) = characters.next() {
+        if character == '\\' {
+            match characters.next() {
+                Some('\\' | ',' | '=') => {}
+                other => {
+                    let escape = other.map_or_else(String::new, String::from);
+                    return Err(Failure::bad_request(format!(
+                        "invalid field selector: invalid escape sequence: \\{escape}"
+                    )));
+                }
+            }
+        }
+    }
+    Ok(())
 }
 
 /// A boolean parameter. A parameter without a value is true, and a missing parameter is false.

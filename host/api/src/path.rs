@@ -6,6 +6,12 @@ use homeostat_store::is_path_character;
 /// The health endpoints.
 pub(crate) const HEALTH: [&str; 3] = ["/livez", "/readyz", "/healthz"];
 
+/// Returns whether a path is a health endpoint, or one of its checks.
+pub(crate) fn is_health(path: &str) -> bool {
+    let below = HEALTH.iter().find_map(|endpoint| path.strip_prefix(endpoint));
+    below.is_some_and(|below| below.is_empty() || below.starts_with('/'))
+}
+
 /// The metrics endpoint.
 pub(crate) const METRICS: &str = "/metrics";
 

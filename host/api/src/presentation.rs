@@ -31,6 +31,13 @@ pub(crate) enum Presentation {
     Autoscalers,
     /// With the defaults of their definition, which may have got them after a resource was written.
     Defaulted(Arc<Schema>),
+    /// In a version of their definition that is not stored.
+    OtherVersion {
+        /// The schema of the storage version, whose defaults they have.
+        stored: Arc<Schema>,
+        /// The schema of the version, whose fields they have.
+        shown: Arc<Schema>,
+    },
 }
 
 impl Presentation {
@@ -39,13 +46,17 @@ impl Presentation {
         match name(&info.kind) {
             Some("Controller") => Self::Controllers(host.clone()),
             Some("ControllerRevision") => Self::Revisions,
-            _ => Self::defaulted(info, host).unwrap_or(Self::Plain),
+            _ => Self::reshaped(info, host).unwrap_or(Self::Plain),
         }
     }
 
-    fn defaulted(info: &KindInfo, host: &Host) -> Option<Self> {
-        info.defaults_since()?;
-        host.store().schemas()?.of(&info.kind).schema.map(Self::Defaulted)
+    fn reshaped(info: &KindInfo, host: &Host) -> Option<Self> {
+        info.reshaped_since()?;
+        let version = host.store().schemas()?.of(&info.kind);
+        Some(match (version.stored_schema, version.schema?) {
+            (Some(stored), shown) => Self::OtherVersion { stored, shown },
+            (None, schema) => Self::Defaulted(schema),
+        })
     }
 
     /// Returns whether the same stored document may look different a moment later.
@@ -64,6 +75,15 @@ impl Presentation {
                 // Defaults that are too large for a document are left out.
                 if schema.set_defaults(&mut defaulted).is_ok() { Cow::Owned(defaulted) } else { document }
             }
+            Self::OtherVersion { stored, shown } => {
+                let mut other = document.clone().into_owned();
+                // Defaults that are too large for a document are left out.
+                if stored.set_defaults(&mut other).is_err() {
+                    other = document.into_owned();
+                }
+                shown.prune(&mut other);
+                Cow::Owned(other)
+            }
             Self::Events => Cow::Owned(event_versions::from_core(document.into_owned())),
             Self::Autoscalers => Cow::Owned(autoscaler::to_v1(document.into_owned())),
             Self::Revisions => Cow::Owned(redact(document.into_owned())),
@@ -76,8 +96,7 @@ impl Presentation {
     }
 }
 
-/// Returns a document in the requested version of its kind. Only `apiVersion` differs from the stored
-/// document.
+/// Returns a document with the `apiVersion` of the requested version of its kind.
 fn in_version<'d>(document: &'d Value, kind: &Kind) -> Cow<'d, Value> {
     let version = kind.api_version();
     if document["apiVersion"] == version {

@@ -169,7 +169,7 @@ pub(crate) struct ResourceRequest<'r> {
 impl<'r> ResourceRequest<'r> {
     pub(crate) fn new(http: &'r RequestContext<'r>, info: &'r KindInfo) -> Result<Self, Failure> {
         let params = Params { options: params::options_of(http.method), ..Params::of(http.uri)? };
-        params.check_seconds()?;
+        params.check_numbers()?;
         Ok(Self { http, info, params })
     }
 

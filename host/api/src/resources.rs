@@ -110,6 +110,9 @@ async fn answer_of(request: &ResourceRequest<'_>) -> Result<Response, Failure> {
 pub(crate) async fn read(request: &ResourceRequest<'_>, key: &Key) -> Result<Response, Failure> {
     let store = request.http.api.host.store();
     request.params.check_revision_of_one()?;
+    if let Some(asked) = request.params.requested_revision()? {
+        list::check_known(&*store, key.kind(), asked).await?;
+    }
     let resource = if request.params.is_live() { store.get_live(key).await? } else { store.get(key).await? };
     Ok(ResourceEncoder::of(request).response(&resource))
 }

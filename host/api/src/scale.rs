@@ -5,7 +5,8 @@ use axum::response::Response;
 use homeostat_builtin::json_types;
 use homeostat_runtime::{ScalePaths, ScaleSource};
 use homeostat_store::json_pointer::unescape;
-use homeostat_store::{Change, Key, Precondition, Resource, Revision, Selector, Write};
+use homeostat_store::schema::{Reason, Violation};
+use homeostat_store::{Change, Error, Key, Precondition, Resource, Revision, Selector, Write};
 use serde_json::{Value, json};
 
 use crate::document_response::respond;
@@ -49,7 +50,7 @@ pub(crate) async fn answer(request: &ResourceRequest<'_>, key: Key) -> Result<Re
         let revision = revision_of(&desired)?.or(patched);
         let precondition = Precondition { uid: text_at(&desired, "/metadata/uid").map(str::to_owned), revision };
         tries -= 1;
-        match write(request, &key, source, replicas(&desired)?, precondition).await {
+        match write(request, &key, source, replicas(&desired, key.name())?, precondition).await {
             Ok(scale) => return Ok(respond(StatusCode::OK, scale)),
             Err(failure) => {
                 let is_outdated = patched.is_some() && revision == patched;
@@ -65,7 +66,7 @@ pub(crate) async fn answer(request: &ResourceRequest<'_>, key: Key) -> Result<Re
 async fn apply(request: &ResourceRequest<'_>, key: Key, paths: &ScalePaths) -> Result<Response, Failure> {
     let scale = scale_of(request, &key)?;
     let manager = request.params.apply_manager()?;
-    let replicas = replicas(&scale)?;
+    let replicas = replicas(&scale, key.name())?;
     // An apply creates no resource here.
     let current = request.http.api.host.store().get_live(&key).await?;
     let stated = |name: &str| text_at(&scale, &format!("/metadata/{name}"));
@@ -177,16 +178,14 @@ fn revision_of(scale: &Value) -> Result<Option<Revision>, Failure> {
     Ok(text_at(scale, "/metadata/resourceVersion").map(str::parse).transpose()?)
 }
 
-/// Returns the desired number of replicas: 0 if the scale does not state it.
-fn replicas(scale: &Value) -> Result<u64, Failure> {
+/// Returns the desired number of replicas: 0 if the scale, of the resource with this name, does not state it.
+fn replicas(scale: &Value, name: &str) -> Result<u64, Failure> {
     let stated = scale.pointer("/spec/replicas").filter(|replicas| !replicas.is_null());
     let number = |replicas: &Value| {
         replicas.as_u64().ok_or_else(|| {
-            homeostat_store::Error::Invalid {
-                path: "spec.replicas".to_owned(),
-                reason: "must be a whole number, 0 or more".to_owned(),
-            }
-            .into()
+            let detail = format!("{replicas}: must be greater than or equal to 0");
+            let fault = Violation { path: "spec.replicas".to_owned(), reason: Reason::Invalid, detail };
+            Error::invalid_fields(format!("Scale.autoscaling {name:?}"), vec![fault]).into()
         })
     };
     stated.map_or(Ok(0), number)
@@ -207,13 +206,16 @@ fn document(resource: &Resource, paths: &ScalePaths) -> Value {
     if !selector.is_empty() {
         status["selector"] = selector.into();
     }
+    // Kubernetes leaves this number out of a scale when it is 0.
+    let desired = number(&paths.spec);
+    let spec = if desired == 0 { json!({}) } else { json!({ "replicas": desired }) };
     json!({
         "kind": "Scale", "apiVersion": "autoscaling/v1",
         "metadata": {
             "name": meta("name"), "namespace": meta("namespace"), "uid": meta("uid"),
             "resourceVersion": meta("resourceVersion"), "creationTimestamp": meta("creationTimestamp"),
         },
-        "spec": { "replicas": number(&paths.spec) },
+        "spec": spec,
         "status": status,
     })
 }

@@ -57,7 +57,7 @@ pub(crate) async fn answer(request: &ResourceRequest<'_>) -> Result<Response, Fa
     // A definition may get another conversion, and then the same event has another encoding.
     let watch = match info.converts() {
         true => watch,
-        false => watch.sharing(api.event_cache.clone(), info.defaults_since()),
+        false => watch.sharing(api.event_cache.clone(), info.reshaped_since()),
     };
     Ok(watch.response())
 }
@@ -140,9 +140,10 @@ impl WatchStream {
         }
     }
 
-    /// Shares the encoded events of a cache, which all watches use. `defaults_since` is the revision of a definition with defaults.
-    fn sharing(self, cache: EncodedEventCache, defaults_since: Option<Revision>) -> Self {
-        let kind = format!("{} {}", self.encoder.kind, defaults_since.unwrap_or_default());
+    /// Shares the encoded events of a cache, which all watches use. `reshaped_since` is the revision of a definition
+    /// whose documents are encoded in another form than the stored one.
+    fn sharing(self, cache: EncodedEventCache, reshaped_since: Option<Revision>) -> Self {
+        let kind = format!("{} {}", self.encoder.kind, reshaped_since.unwrap_or_default());
         Self { shared: Some((cache, kind.into())), ..self }
     }
 

@@ -53,8 +53,8 @@ pub use self::decoded::empty_nulls;
 use self::delete::Deletion;
 pub use self::document::HOST_OWNED;
 use self::document::{
-    fields, in_version_of, into_stored_version, metadata, metadata_text, normalize_metadata, set, strip_host_owned,
-    timestamp,
+    fields, in_version_of, into_stored_version, metadata, metadata_text, normalize_metadata, set, shown_in_version,
+    strip_host_owned, timestamp,
 };
 pub use self::draft::{draft_document, plan_draft};
 pub(crate) use self::identity::check_precondition;
@@ -222,7 +222,7 @@ pub fn plan_write(
     let current = previous.as_ref().map(Resource::detached);
     let fields = match unknown {
         FieldValidation::Warn | FieldValidation::Strict => {
-            unknown::unknown_fields(&key, current.as_deref(), &write, moment.version.schema.as_deref())
+            unknown::unknown_fields(&key, current.as_deref(), &write, &moment.version)
         }
         FieldValidation::Ignore => Vec::new(),
     };
@@ -300,7 +300,11 @@ pub fn decide(key: &Key, current: Option<&Arc<Resource>>, write: Write, context:
         }
         Write::PatchStatus { key, change } => {
             let current = existing()?;
-            let changed = patch::change(&in_version_of(&key, current), &change, context.version.schema.as_deref())?;
+            let changed = patch::change(
+                &shown_in_version(&key, current, &context.version),
+                &change,
+                context.version.schema.as_deref(),
+            )?;
             let mut changed = decoded(&key, current, changed, writer.schema)?;
             check_names(current, &mut changed)?;
             validate::document(&changed)?;
@@ -312,7 +316,11 @@ pub fn decide(key: &Key, current: Option<&Arc<Resource>>, write: Write, context:
         Write::Patch { key: _, change, precondition } => {
             let current = existing()?;
             check_precondition(current, &precondition)?;
-            let changed = patch::change(&in_version_of(key, current), &change, context.version.schema.as_deref())?;
+            let changed = patch::change(
+                &shown_in_version(key, current, &context.version),
+                &change,
+                context.version.schema.as_deref(),
+            )?;
             replace(current, decoded(key, current, changed, writer.schema)?, writer, context)
         }
         Write::Apply { document, manager, force } => {
@@ -386,7 +394,7 @@ fn create(mut document: Value, writer: Writer<'_>, context: &WriteContext) -> Re
     set(metadata, "resourceVersion", Some(json!(context.revision.to_string())));
     let has_one = !matches!(generation_rule(context), Generation::Nothing | Generation::Changes);
     set(metadata, "generation", has_one.then(|| json!(1)));
-    into_stored_version(&mut document, context);
+    into_stored_version(&mut document, context)?;
     build_resource(&document, None).map(Decision::Put)
 }
 
@@ -502,7 +510,7 @@ fn store(
     context: &WriteContext,
 ) -> Result<Decision> {
     let old = current.document();
-    into_stored_version(&mut document, context);
+    into_stored_version(&mut document, context)?;
     let respecified = specification(&document).ne(specification(old));
     if !respecified && document == *old {
         return Ok(Decision::Unchanged(Arc::clone(current)));

@@ -32,7 +32,7 @@ fn an_unsupported_selector_is_refused() {
 
 #[test]
 fn a_limit_of_zero_is_no_limit() {
-    let params = Params { limit: Some(0), next: Some(String::new()), ..Params::default() };
+    let params = Params { limit: Some("0".to_owned()), next: Some(String::new()), ..Params::default() };
     let query = params.query(Kind::new("", "v1", "Pod"), None).unwrap();
     assert_eq!((query.limit, query.from), (None, None));
 }

@@ -1,7 +1,9 @@
 //! Amounts of resources, in billionths of their unit.
 
 use homeostat_store::schema::quantity_in_nanos;
-use serde_json::Value;
+use serde_json::{Value, json};
+
+use super::report::Report;
 
 /// The billionths of a unit, and of a thousandth of it.
 pub(super) const NANOS: i128 = 1_000_000_000;
@@ -16,6 +18,14 @@ pub(super) fn nanos(amount: &Value) -> i128 {
 pub(super) fn whole(amount: &Value) -> i128 {
     let amount = nanos(amount);
     amount.signum() * ((amount.abs() + NANOS - 1) / NANOS)
+}
+
+/// Checks that an amount is zero or more.
+pub(super) fn check_not_negative(report: &mut Report<'_>, amount: &Value, path: String) {
+    let units = whole(amount);
+    if units < 0 {
+        report.invalid(path, &json!(i64::try_from(units).unwrap_or(i64::MIN)), "must be a valid resource quantity");
+    }
 }
 
 /// Returns billionths in larger units, rounded up.

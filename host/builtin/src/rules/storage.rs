@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use homeostat_store::schema::quantity_in_nanos;
 use serde_json::{Map, Value};
 
+use super::amounts::check_not_negative;
 use super::defaults::{default, object_at};
 use super::report::{Report, text, without};
 use super::{pods, volumes};
@@ -39,6 +40,7 @@ pub(super) fn check_persistent_volume(report: &mut Report<'_>) {
         report.unsupported("spec.capacity", capacity, &["storage"]);
     }
     for (name, amount) in capacity.as_object().into_iter().flatten() {
+        check_not_negative(report, amount, format!("spec.capacity[{name}]"));
         if quantity_in_nanos(amount).is_some_and(|amount| amount <= 0) {
             report.invalid(format!("spec.capacity[{name}]"), amount, "must be greater than zero");
         }

@@ -95,9 +95,10 @@ pub struct KindInfo {
     /// Whether discovery lists the kind: its definition has the condition `Established`.
     #[serde(skip)]
     pub(super) is_established: bool,
-    /// Whether the schema of a definition has defaults.
+    /// Whether clients see other documents than those that are stored: the schema of a definition has defaults, or this
+    /// version of it is not stored.
     #[serde(skip)]
-    pub(super) has_defaults: bool,
+    pub(super) is_reshaped: bool,
     /// Revision of the definition; zero for declarations of components.
     #[serde(skip)]
     pub(super) written: Revision,
@@ -233,7 +234,7 @@ impl KindInfo {
             store: None,
             ending: false,
             is_established: true,
-            has_defaults: false,
+            is_reshaped: false,
             written: Revision::ZERO,
         }
     }
@@ -274,10 +275,10 @@ impl KindInfo {
         self.is_established
     }
 
-    /// Returns the revision of the definition, if it has defaults. Resources may lack those that it got after they were
-    /// written.
-    pub fn defaults_since(&self) -> Option<Revision> {
-        self.has_defaults.then_some(self.written)
+    /// Returns the revision of the definition, if clients see other documents than those that are stored. Stored resources
+    /// may lack defaults that it got after they were written, and have fields that another version does not know.
+    pub fn reshaped_since(&self) -> Option<Revision> {
+        self.is_reshaped.then_some(self.written)
     }
 
     /// Returns whether this is the kind of definitions.
@@ -326,7 +327,7 @@ impl KindInfo {
             store: None,
             ending: false,
             is_established: true,
-            has_defaults: false,
+            is_reshaped: false,
             written: Revision::ZERO,
         }
     }
@@ -367,7 +368,7 @@ impl KindInfo {
             store: None,
             ending: document.pointer("/metadata/deletionTimestamp").is_some_and(|since| !since.is_null()),
             is_established: holds(&document["status"], "Established"),
-            has_defaults: definition
+            is_reshaped: definition
                 .versions
                 .iter()
                 .any(|version| version.schema.as_ref().and_then(Schema::source).is_some_and(names_default)),
@@ -412,7 +413,9 @@ impl KindInfo {
         let other = |other: &OtherVersion| {
             let OtherVersion { version, schema, scale, columns, deprecation } = other.clone();
             let kind = Kind { version, ..self.kind.clone() };
-            Self { kind, schema, scale, columns, deprecation, is_served: true, others: Vec::new(), ..self.clone() }
+            let is_reshaped = self.is_reshaped || (self.is_of_definition() && !self.converts());
+            let others = Vec::new();
+            Self { kind, schema, scale, columns, deprecation, is_served: true, others, is_reshaped, ..self.clone() }
         };
         stored.into_iter().chain(self.others.iter().map(other))
     }

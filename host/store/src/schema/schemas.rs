@@ -75,6 +75,9 @@ pub struct VersionSchema {
     pub converts: bool,
     /// The schema of the written version.
     pub schema: Option<Arc<Schema>>,
+    /// The schema of the storage version, if another one is written whose documents are stored with another `apiVersion`
+    /// alone.
+    pub stored_schema: Option<Arc<Schema>>,
 }
 
 impl Schemas {
@@ -160,10 +163,13 @@ impl Schemas {
             return VersionSchema::default();
         };
         let schema = schemas.get(&kind.version).or_else(|| schemas.get(stored)).cloned();
+        let is_other = !converts && *stored != kind.version && schemas.contains_key(&kind.version);
+        let stored_schema = schemas.get(stored).filter(|_| is_other).cloned();
         let (stored, converts) = (Some(stored.clone()), *converts);
         // A schema is parsed without the lock.
         drop(kinds);
-        VersionSchema { stored, converts, schema: schema.and_then(|schema| schema.schema()) }
+        let [schema, stored_schema] = [schema, stored_schema].map(|schema| schema.and_then(|schema| schema.schema()));
+        VersionSchema { stored, converts, schema, stored_schema }
     }
 
     /// Returns only this kind, with this version as its storage version: to decide a write in a version that is not

@@ -5,7 +5,8 @@ use std::time::SystemTime;
 use serde_json::{Map, Value, json};
 
 use super::{WriteContext, object_meta};
-use crate::{Key, Resource};
+use crate::schema::VersionSchema;
+use crate::{Key, Resource, Result};
 
 /// Metadata fields that the host owns and clients cannot write. Exception: an update or a patch can write
 /// `managedFields`.
@@ -28,13 +29,28 @@ pub(super) fn in_version_of(key: &Key, resource: &Resource) -> Value {
     document
 }
 
-/// Sets the `apiVersion` of a document to the storage version of its kind. A document of a kind with a conversion keeps its
-/// version.
-pub(super) fn into_stored_version(document: &mut Value, context: &WriteContext) {
-    let Some(version) = context.version.stored.as_ref().filter(|_| !context.version.converts) else { return };
+/// As [`in_version_of`], without the fields that the version does not know: what a client of this version changes.
+pub(super) fn shown_in_version(key: &Key, resource: &Resource, version: &VersionSchema) -> Value {
+    let mut document = in_version_of(key, resource);
+    if let (Some(_), Some(schema)) = (&version.stored_schema, &version.schema) {
+        schema.drop_unknown(&mut document);
+    }
+    document
+}
+
+/// Sets the `apiVersion` of a document to the storage version of its kind, drops the fields that this version does not know,
+/// and sets its defaults. A document of a kind with a conversion keeps its version.
+///
+/// # Errors
+/// `TooLarge` when the defaults are too large.
+pub(super) fn into_stored_version(document: &mut Value, context: &WriteContext) -> Result<()> {
+    let Some(version) = context.version.stored.as_ref().filter(|_| !context.version.converts) else { return Ok(()) };
     let written = document["apiVersion"].as_str().unwrap_or_default();
     let stored = written.split_once('/').map_or_else(|| version.clone(), |(group, _)| format!("{group}/{version}"));
     set(fields(document), "apiVersion", Some(json!(stored)));
+    let Some(schema) = &context.version.stored_schema else { return Ok(()) };
+    schema.drop_unknown(document);
+    schema.set_defaults(document)
 }
 
 /// Drops the fields that a client cannot write. Empty fields stay: a manager that applies them owns them.

@@ -125,7 +125,7 @@ fn decide_draft(
     let decision = match previous {
         Some(previous) => store(previous, document, part, &context)?,
         None => {
-            into_stored_version(&mut document, &context);
+            into_stored_version(&mut document, &context)?;
             Decision::Put(build_resource(&document, None)?)
         }
     };

@@ -69,7 +69,9 @@ pub(super) fn plan(
 /// Refuses a write in another version than that of the stored document, or, without one, than the storage version, if
 /// the kind has a conversion.
 pub(super) fn check_version(key: &Key, previous: Option<&Resource>, version: &VersionSchema) -> Result<()> {
-    let VersionSchema { stored: Some(stored), converts: true, schema: _ } = version else { return Ok(()) };
+    let VersionSchema { stored: Some(stored), converts: true, schema: _, stored_schema: _ } = version else {
+        return Ok(());
+    };
     let stored = previous.map_or(stored, |previous| &previous.key().kind().version);
     if *stored == key.kind().version {
         return Ok(());

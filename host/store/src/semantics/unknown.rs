@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::{in_version_of, object_meta};
-use crate::schema::{Schema, VIOLATIONS_MAX};
+use super::{object_meta, shown_in_version};
+use crate::schema::{Schema, VIOLATIONS_MAX, VersionSchema};
 use crate::{Key, Resource, Write, patch};
 
 /// Returns the paths of the fields that a write would set and that neither the metadata nor the schema knows;
@@ -14,8 +14,9 @@ pub(super) fn unknown_fields(
     key: &Key,
     current: Option<&Resource>,
     write: &Write,
-    schema: Option<&Schema>,
+    version: &VersionSchema,
 ) -> Vec<String> {
+    let schema = version.schema.as_deref();
     match write {
         Write::Create { document } | Write::Update { document, .. } | Write::Apply { document, .. } => {
             of(document, schema)
@@ -24,7 +25,8 @@ pub(super) fn unknown_fields(
         Write::UpdateStatus { status, .. } => of_status(&json!({ "status": status }), schema),
         Write::Patch { change, .. } | Write::PatchStatus { change, .. } => {
             let Some(current) = current else { return Vec::new() };
-            let mut changed = patch::change(&in_version_of(key, current), change, schema).unwrap_or_default();
+            let mut changed =
+                patch::change(&shown_in_version(key, current, version), change, schema).unwrap_or_default();
             if matches!(write, Write::PatchStatus { .. }) {
                 // A stored resource of a built-in kind has no unknown fields.
                 let is_typed = schema.is_some_and(Schema::is_typed);

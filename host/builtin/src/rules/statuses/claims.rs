@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use homeostat_cel::names::qualified_faults;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use crate::rules::amounts::whole;
+use crate::rules::amounts::check_not_negative;
 use crate::rules::devices::{check_config, check_driver_name, check_pool_name, check_reference};
 use crate::rules::report::{Report, items, text};
 use crate::rules::resource_names::is_native;
@@ -26,7 +26,7 @@ const RESIZES: [&str; 5] = [
 
 pub(in crate::rules) fn check_persistent_volume_claim(report: &mut Report<'_>) {
     for (name, amount) in report.at("/status/capacity").as_object().into_iter().flatten() {
-        check_amount(report, amount, format!("status.capacity[{name}]"));
+        check_not_negative(report, amount, format!("status.capacity[{name}]"));
     }
     let path = "status.allocatedResourceStatuses";
     for (name, state) in report.at("/status/allocatedResourceStatuses").as_object().into_iter().flatten() {
@@ -39,7 +39,7 @@ pub(in crate::rules) fn check_persistent_volume_claim(report: &mut Report<'_>) {
     }
     for (name, amount) in report.at("/status/allocatedResources").as_object().into_iter().flatten() {
         if check_name(report, name, "status.allocatedResources") {
-            check_amount(report, amount, format!("status.allocatedResources[{name}]"));
+            check_not_negative(report, amount, format!("status.allocatedResources[{name}]"));
         }
     }
 }
@@ -54,13 +54,6 @@ fn check_name(report: &mut Report<'_>, name: &str, path: &str) -> bool {
         report.unsupported(path, &name.into(), &["storage"]);
     }
     is_valid
-}
-
-fn check_amount(report: &mut Report<'_>, amount: &Value, path: String) {
-    let units = whole(amount);
-    if units < 0 {
-        report.invalid(path, &json!(i64::try_from(units).unwrap_or(i64::MIN)), "must be a valid resource quantity");
-    }
 }
 
 pub(in crate::rules) fn check_resource_claim(report: &mut Report<'_>) {
