@@ -29,7 +29,7 @@ pub(super) fn in_version_of(key: &Key, resource: &Resource) -> Value {
     document
 }
 
-/// As [`in_version_of`], without the fields that the version does not know: what a client of this version changes.
+/// Returns the document as a client of this version sees and changes it: without the fields that the version does not know.
 pub(super) fn shown_in_version(key: &Key, resource: &Resource, version: &VersionSchema) -> Value {
     let mut document = in_version_of(key, resource);
     if let (Some(_), Some(schema)) = (&version.stored_schema, &version.schema) {
