@@ -14,6 +14,7 @@
 mod tests;
 
 use std::cmp::Ordering;
+use std::collections::HashMap;
 use std::time::Duration;
 
 use xxhash_rust::xxh3::xxh3_64;
@@ -174,7 +175,10 @@ pub(crate) fn plan(
 /// The loads of the members.
 struct Loads<'a> {
     members: &'a [Member],
-    placed: &'a [Placement],
+    /// The sum of the costs of the leases of each host.
+    sums: HashMap<&'a Identity, f64>,
+    /// The sum of the costs of all leases, also of those that no member holds.
+    total: f64,
     /// The part of the cost that every lease has.
     base: f64,
     /// The measured cost of a lease that nobody has measured.
@@ -186,7 +190,15 @@ impl<'a> Loads<'a> {
         let measured = || placed.iter().filter_map(|it| it.cost);
         let mean = measured().map(f64::from).sum::<f64>() / (measured().count().max(1) as f64);
         // Leases without work get a quarter of the mean, so that these spread too.
-        Self { members, placed, base: BASE + mean / 4.0, unmeasured: mean }
+        let mut loads = Self { members, sums: HashMap::new(), total: 0.0, base: BASE + mean / 4.0, unmeasured: mean };
+        for it in placed {
+            let cost = loads.cost(it);
+            loads.total += cost;
+            if let Some(holder) = &it.holder {
+                *loads.sums.entry(holder).or_default() += cost;
+            }
+        }
+        loads
     }
 
     fn cost(&self, it: &Placement) -> f64 {
@@ -199,13 +211,12 @@ impl<'a> Loads<'a> {
     }
 
     fn after(&self, member: &Member, more: f64) -> f64 {
-        let own = self.placed.iter().filter(|it| it.holder.as_ref() == Some(&member.identity));
-        (own.map(|it| self.cost(it)).sum::<f64>() + more) / f64::from(member.weight)
+        (self.sums.get(&member.identity).copied().unwrap_or_default() + more) / f64::from(member.weight)
     }
 
     fn mean(&self) -> f64 {
         let weight: f64 = self.members.iter().map(|member| f64::from(member.weight)).sum();
-        self.placed.iter().map(|it| self.cost(it)).sum::<f64>() / weight
+        self.total / weight
     }
 }
 

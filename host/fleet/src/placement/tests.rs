@@ -4,7 +4,7 @@ use std::time::Duration;
 use homeostat_testing::Dice;
 use proptest::prelude::{ProptestConfig, proptest};
 
-use super::{Balancer, Loads, Member, OVERLOADED, Placement, plan, ranking, receiver};
+use super::{Balancer, Loads, Member, Move, OVERLOADED, Placement, plan, ranking, receiver};
 use crate::load_meter::MILLICORES_MAX;
 use crate::record::Identity;
 use crate::shards::{LeaseName, ShardBy, Shards};
@@ -31,14 +31,16 @@ fn placed(members: &[Member], costs: &[u32]) -> Vec<Placement> {
         .collect()
 }
 
-/// Makes all moves, and returns their number.
-fn settle(members: &[Member], placed: &mut [Placement]) -> usize {
-    for moves in 0..placed.len() * 4 + 8 {
-        let Some((giver, planned)) = plan(members, placed, &everyone) else { return moves };
+/// Makes all moves, and returns them with their givers.
+fn settle(members: &[Member], placed: &mut [Placement]) -> Vec<(Identity, Move)> {
+    let mut moved = Vec::new();
+    for _ in 0..placed.len() * 4 + 8 {
+        let Some((giver, planned)) = plan(members, placed, &everyone) else { return moved };
         let it = placed.iter_mut().find(|it| it.lease == planned.lease).unwrap();
         assert_eq!(it.holder.as_ref(), Some(&giver));
         assert_ne!(giver, planned.to);
-        it.holder = Some(planned.to);
+        it.holder = Some(planned.to.clone());
+        moved.push((giver, planned));
     }
     panic!("the moves do not end: {placed:#?}");
 }
@@ -112,7 +114,7 @@ fn a_host_that_goes_changes_the_place_of_its_own_leases_alone() {
 fn a_new_host_receives_its_part_and_no_more_moves_are_made_than_needed() {
     let mut all = placed(&members(&[1000, 1000]), &[10; 32]);
     let grown = members(&[1000, 1000, 1000]);
-    let moves = settle(&grown, &mut all);
+    let moves = settle(&grown, &mut all).len();
     let counts = counts(&all);
     assert!(counts.values().all(|count| (8..=13).contains(count)), "{counts:?}");
     assert!(moves <= 16, "{moves} moves");
@@ -208,7 +210,7 @@ proptest! {
                 it.holder = dice.one(&members).map(|member| member.identity.clone());
             }
         }
-        let moves = settle(&members, &mut all);
+        let moves = settle(&members, &mut all).len();
         assert!(moves <= leases * 2, "{moves} moves of {leases} leases");
         // A host has at most a quarter more than the mean, or one lease too much for any other host.
         let loads = Loads::of(&members, &all);
@@ -230,24 +232,44 @@ proptest! {
             it.cost = [None, Some(0), Some(300), Some(MILLICORES_MAX), Some(u32::MAX)][dice.index(5)];
             it.holder = dice.one(&members).map(|member| member.identity.clone());
         }
-        let moves = settle(&members, &mut all);
+        let moves = settle(&members, &mut all).len();
         assert!(moves <= 48, "{moves} moves");
     }
 
     #[test]
-    fn measured_loads_that_waver_by_a_twentieth_move_nothing_to_and_fro(seed in 0..u64::MAX, hosts in 2..6_usize) {
-        let mut dice = Dice::new(seed);
-        let members = members(&vec![1000; hosts]);
-        let costs: Vec<u32> = (0..40).map(|_| 200 + u32::try_from(dice.below(200)).unwrap()).collect();
-        let mut all = placed(&members, &costs);
-        settle(&members, &mut all);
-        let mut moves = 0;
-        for _ in 0..50 {
-            for (it, cost) in all.iter_mut().zip(&costs) {
-                it.cost = Some(cost * (95 + u32::try_from(dice.below(11)).unwrap()) / 100);
-            }
-            moves += settle(&members, &mut all);
+    fn loads_that_waver_by_a_twentieth_move_no_lease_back_to_a_host_that_gave_it(seed in 0..u64::MAX, hosts in 2..6_usize) {
+        let moved = moves_while_loads_waver(seed, hosts);
+        // A host that settled at the edge of a bound is relieved or helped once, and then it is far from the edge.
+        assert!(moved.len() <= hosts, "{moved:#?}");
+        for (at, (_, planned)) in moved.iter().enumerate() {
+            let gave_it = |(giver, earlier): &(Identity, Move)| earlier.lease == planned.lease && *giver == planned.to;
+            assert!(!moved[..at].iter().any(gave_it), "{moved:#?}");
         }
-        assert!(moves <= 2, "{moves} moves");
     }
+}
+
+/// Settles 40 leases on equal hosts, makes their loads waver by a twentieth 50 times, and returns the moves with their
+/// givers.
+fn moves_while_loads_waver(seed: u64, hosts: usize) -> Vec<(Identity, Move)> {
+    let mut dice = Dice::new(seed);
+    let members = members(&vec![1000; hosts]);
+    let costs: Vec<u32> = (0..40).map(|_| 200 + u32::try_from(dice.below(200)).unwrap()).collect();
+    let mut all = placed(&members, &costs);
+    settle(&members, &mut all);
+    let mut moved = Vec::new();
+    for _ in 0..50 {
+        for (it, cost) in all.iter_mut().zip(&costs) {
+            it.cost = Some(cost * (95 + u32::try_from(dice.below(11)).unwrap()) / 100);
+        }
+        moved.append(&mut settle(&members, &mut all));
+    }
+    moved
+}
+
+#[test]
+fn loads_that_waver_by_a_twentieth_move_a_lease_in_one_of_ten_fleets_at_most() {
+    let moves: usize = (0..200).map(|seed| moves_while_loads_waver(seed, 2 + seed as usize % 4).len()).sum();
+    assert!(moves <= 20, "{moves} moves");
+    // Of 20,000 fleets this one makes the most moves: three of its hosts settle at an edge.
+    assert_eq!(moves_while_loads_waver(16204457084239560330, 5).len(), 3);
 }
