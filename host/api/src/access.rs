@@ -12,7 +12,7 @@ use crate::authentication::{AuthenticatedCaller, Authentication};
 use crate::caller::{Access, Caller};
 use crate::client::Client;
 use crate::params::Params;
-use crate::path::{self, HEALTH, OPENID_CONFIGURATION, OPENID_KEYS, Route, Target};
+use crate::path::{self, HEALTH, OPENID_CONFIGURATION, OPENID_KEYS, Route, Target, is_below};
 use crate::rbac::role_book::RoleBook;
 use crate::rbac::{Attributes, Subject};
 use crate::state::Api;
@@ -137,8 +137,7 @@ pub(crate) fn is_allowed(caller: &Caller, roles: &RoleBook, request: &Attributes
 /// Returns whether a request asks for what its caller may read without a rule of its own.
 fn is_discovery(caller: &Caller, request: &Attributes<'_>) -> bool {
     let Subject::Path(path) = request.about else { return false };
-    let is_below = |root: &str| path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
-    matches!(request.verb, "get" | "head" | "options") && paths_of(caller).any(is_below)
+    matches!(request.verb, "get" | "head" | "options") && paths_of(caller).any(|root| is_below(path, root))
 }
 
 /// Returns the paths that a caller may read without a rule of its own.

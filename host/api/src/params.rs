@@ -440,8 +440,9 @@ pub(crate) type FieldTerms = Vec<(String, String)>;
 fn fields(text: &str) -> Result<(FieldTerms, FieldTerms), Failure> {
     let (mut equal, mut unequal) = (Vec::new(), Vec::new());
     for term in text.split(',').map(str::trim).filter(|term| !term.is_empty()) {
-        let (path, value) =
-            term.split_once('=').ok_or_else(|| Failure::bad_request(format!("fieldSelector: `{term}` has no `=`")))?;
+        let (path, value) = term
+            .split_once('=')
+            .ok_or_else(|| Failure::bad_request(format!("invalid selector: '{text}'; can't understand '{term}'")))?;
         let (path, terms) = match path.strip_suffix('!') {
             Some(path) => (path, &mut unequal),
             None => (path, &mut equal),

@@ -8,8 +8,12 @@ pub(crate) const HEALTH: [&str; 3] = ["/livez", "/readyz", "/healthz"];
 
 /// Returns whether a path is a health endpoint, or one of its checks.
 pub(crate) fn is_health(path: &str) -> bool {
-    let below = HEALTH.iter().find_map(|endpoint| path.strip_prefix(endpoint));
-    below.is_some_and(|below| below.is_empty() || below.starts_with('/'))
+    HEALTH.iter().any(|endpoint| is_below(path, endpoint))
+}
+
+/// Returns whether a path is another one, or below it.
+pub(crate) fn is_below(path: &str, root: &str) -> bool {
+    path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 /// The metrics endpoint.

@@ -5,8 +5,8 @@ use axum::response::Response;
 use homeostat_builtin::json_types;
 use homeostat_runtime::{ScalePaths, ScaleSource};
 use homeostat_store::json_pointer::unescape;
-use homeostat_store::schema::{Reason, Violation};
-use homeostat_store::{Change, Error, Key, Precondition, Resource, Revision, Selector, Write};
+use homeostat_store::schema::Reason;
+use homeostat_store::{Change, Key, Precondition, Resource, Revision, Selector, Write};
 use serde_json::{Value, json};
 
 use crate::document_response::respond;
@@ -184,8 +184,7 @@ fn replicas(scale: &Value, name: &str) -> Result<u64, Failure> {
     let number = |replicas: &Value| {
         replicas.as_u64().ok_or_else(|| {
             let detail = format!("{replicas}: must be greater than or equal to 0");
-            let fault = Violation { path: "spec.replicas".to_owned(), reason: Reason::Invalid, detail };
-            Error::invalid_fields(format!("Scale.autoscaling {name:?}"), vec![fault]).into()
+            Failure::invalid_of(("autoscaling", "Scale"), name, Reason::Invalid, "spec.replicas", &detail)
         })
     };
     stated.map_or(Ok(0), number)

@@ -159,10 +159,13 @@ impl Failure {
     /// Refuses a document that is not the resource of the path, in the words of Kubernetes. `of` is its group and kind.
     pub(crate) fn invalid_of(of: (&str, &str), name: &str, reason: Reason, field: &str, detail: &str) -> Self {
         let (group, kind) = of;
-        let words = format!("{kind}.{group} {name:?} is invalid: ");
+        let whole = [kind, group].join(".");
+        let words = format!("{} {name:?} is invalid: ", whole.trim_end_matches('.'));
         let mut failure = Self::invalid_field(&words, reason, field, detail);
-        failure.details["group"] = group.into();
         failure.details["kind"] = kind.into();
+        if !group.is_empty() {
+            failure.details["group"] = group.into();
+        }
         if !name.is_empty() {
             failure.details["name"] = name.into();
         }
@@ -333,8 +336,8 @@ impl Failure {
             }
             _ => {}
         }
-        if self.details.get("kind").is_some() {
-            // It is about another resource, as a namespace that is not there.
+        // It may be about another resource, as a namespace that is not there.
+        if self.details.get("kind").is_some() || self.is_about_the_request() {
             return self;
         }
         let details = [("group", Some(target.group)), ("kind", Some(target.plural)), ("name", name.as_deref())];
@@ -346,13 +349,22 @@ impl Failure {
         self
     }
 
+    /// Returns whether the host did not understand the request. Then the answer names no resource.
+    fn is_about_the_request(&self) -> bool {
+        matches!(&*self.reason, "BadRequest" | "NotAcceptable" | "UnsupportedMediaType" | "Expired")
+    }
+
     /// Returns the `Status` document.
     pub(crate) fn document(&self) -> Value {
         let mut document = json!({
             "kind": "Status", "apiVersion": "v1", "metadata": self.metadata, "status": "Failure",
             "message": homeostat_text::lines(&self.message), "reason": self.reason, "details": self.details, "code": self.code.as_u16(),
         });
-        let left_out = [("reason", self.reason.is_empty()), ("details", self.details.is_null())];
+        let has_no_details = match &*self.details {
+            Value::Object(details) => details.is_empty() && self.is_about_the_request(),
+            details => details.is_null(),
+        };
+        let left_out = [("reason", self.reason.is_empty()), ("details", has_no_details)];
         for (field, _) in left_out.into_iter().filter(|(_, is_left_out)| *is_left_out) {
             document.as_object_mut().and_then(|fields| fields.remove(field));
         }
