@@ -50,6 +50,7 @@ struct Rules {
     set_defaults: fn(&mut Value, Option<&Value>),
     confine: fn(&mut Value, &Value, Option<Subresource>),
     allocated: fn(&Value) -> Vec<String>,
+    check_allocation: fn(&mut Report<'_>),
     check: fn(&mut Report<'_>),
     set_status_defaults: fn(&mut Value, &Value),
     check_status: fn(&mut Report<'_>),
@@ -71,6 +72,12 @@ impl KindRules for Rules {
 
     fn allocated(&self, written: &Value) -> Vec<String> {
         (self.allocated)(written)
+    }
+
+    fn check_allocation(&self, resource: &Value) -> Vec<Violation> {
+        let mut report = Report::new(resource, None, None);
+        (self.check_allocation)(&mut report);
+        report.found
     }
 
     fn check(&self, resource: &Value, old: Option<&Value>, subresource: Option<Subresource>) -> Vec<Violation> {
@@ -116,6 +123,7 @@ static NONE: Rules = Rules {
     set_defaults: |_, _| {},
     confine: |_, _, _| {},
     allocated: |_| Vec::new(),
+    check_allocation: |_| {},
     check: |_| {},
     set_status_defaults: |_, _| {},
     check_status: |_| {},
@@ -171,6 +179,7 @@ static MUTATING_BINDING: Rules =
 static SERVICE: Rules = Rules {
     set_defaults: services::set_defaults,
     allocated: services::allocated,
+    check_allocation: services::check_addresses,
     check: services::check,
     first_status: |_| json!({ "loadBalancer": {} }),
     set_status_defaults: statuses::service_defaults,
@@ -188,7 +197,7 @@ static POD: Rules = Rules {
     grace_seconds: |pod, asked| Some(pods::grace_seconds(pod, asked)),
     set_status_defaults: statuses::pod_defaults,
     check_status: statuses::check_pod,
-    keeps_new_status: false,
+    ..NONE
 };
 static NODE: Rules = Rules {
     set_defaults: nodes::node_defaults,

@@ -244,6 +244,10 @@ impl Schema {
         }
         rules.set_defaults(value, old);
         defaults::set(self, value, is_resource)?;
+        let unallocated = if old.is_none() { rules.check_allocation(value) } else { Vec::new() };
+        if !unallocated.is_empty() {
+            return Ok(unallocated);
+        }
         let by_rules = rules.check(value, old, subresource);
         // A rule may say more of a field that is missing.
         let is_required = |found: &Violation| found.reason == Reason::Required;
@@ -256,6 +260,12 @@ impl Schema {
         violations.extend(by_rules);
         violations.truncate(VIOLATIONS_MAX);
         Ok(violations)
+    }
+
+    /// Returns the violations that keep an API server from allocating what a new resource with its defaults needs. None of a
+    /// kind that is not built in.
+    pub(crate) fn check_allocation(&self, resource: &Value) -> Vec<Violation> {
+        self.rules.map_or_else(Vec::new, |Rules(rules, _)| rules.check_allocation(resource))
     }
 
     /// Sets the defaults of the status of a resource of a built-in kind, and returns what violates the rules of the kind. None of

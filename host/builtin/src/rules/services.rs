@@ -11,7 +11,7 @@ use std::ops::RangeInclusive;
 use serde_json::{Map, Value, json};
 
 use super::defaults::{absent, default, object_at};
-pub(super) use checks::check;
+pub(super) use checks::{check, check_addresses};
 
 /// Seconds for which a client stays with one pod.
 const AFFINITY_SECONDS: u64 = 10_800;

@@ -26,6 +26,12 @@ pub trait KindRules: Send + Sync {
     /// Returns the violations of a resource, which may violate its schema too. `subresource` is that of the write.
     fn check(&self, resource: &Value, old: Option<&Value>, subresource: Option<Subresource>) -> Vec<Violation>;
 
+    /// Returns the violations that keep an API server from allocating what a new resource needs. It finds them before all
+    /// others, and names them alone.
+    fn check_allocation(&self, _resource: &Value) -> Vec<Violation> {
+        Vec::new()
+    }
+
     /// Sets the defaults of a written status. `old` is the resource before the write; null for one that is created with its status.
     fn set_status_defaults(&self, _resource: &mut Value, _old: &Value) {}
 

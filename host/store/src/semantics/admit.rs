@@ -132,6 +132,9 @@ pub(super) fn with_violations(
         && let Err(Error::InvalidFields { violations: others, .. }) =
             admit(Some(schema), &mut document, None, old, Validation::WithoutRules)
     {
+        if old.is_none() && !schema.check_allocation(&document).is_empty() {
+            violations.clear();
+        }
         violations.extend(others);
     }
     if schema.has_rules() && violations.iter().any(|violation| blocks_rules(violation.reason)) {

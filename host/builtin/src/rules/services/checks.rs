@@ -20,9 +20,7 @@ const BALANCED_ONLY: &str = "may only be used when `type` is 'LoadBalancer'";
 pub(in crate::rules) fn check(report: &mut Report<'_>) {
     let spec = report.at("/spec");
     let kind = text(&spec["type"]);
-    if kind != "ExternalName" {
-        check_addresses(report, spec);
-    }
+    check_addresses(report);
     if !report.found.is_empty() {
         // Without valid addresses, Kubernetes looks no further.
         return;
@@ -140,7 +138,11 @@ fn check_affinity(report: &mut Report<'_>, spec: &Value) {
 }
 
 /// Checks the addresses of a service in the cluster, and their families.
-fn check_addresses(report: &mut Report<'_>, spec: &Value) {
+pub(in crate::rules) fn check_addresses(report: &mut Report<'_>) {
+    let spec = report.at("/spec");
+    if spec["type"] == "ExternalName" {
+        return;
+    }
     let (path, all, first) = ("spec.clusterIPs", &spec["clusterIPs"], text(&spec["clusterIP"]));
     let addresses = items(all);
     match (first, addresses.first()) {
