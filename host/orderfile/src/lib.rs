@@ -1,7 +1,8 @@
-//! The order of the functions in a program, for its build script: functions that hosts run stand together.
+//! How a release is linked, for the build script of its program, so that few pages of the program are in memory: functions that
+//! hosts run stand together, and relocations are packed.
 //!
 //! The system maps a program's file in windows of 64 KiB. The functions that an idle host has run are a tenth of the program,
-//! but in the order of the crates they lie in half of the windows.
+//! but in the order of the crates they lie in half of the windows. The loader reads all relocations at each start.
 //!
 //! Deliberately absent: measuring. `functions.txt` is data, which `record.sh` makes.
 
@@ -22,12 +23,16 @@ pub use self::trace::parse_trace;
 const FUNCTIONS: &str = include_str!("../functions.txt");
 /// With the value `no`, a release has the linker's own order.
 const SWITCH: &str = "HOMEOSTAT_ORDERFILE";
+/// With the value `no`, a release has a whole entry for each relocation, so that older C libraries can load it.
+const PACKED_SWITCH: &str = "HOMEOSTAT_PACKED_RELOCATIONS";
+/// The argument with which a linker packs relative relocations (`DT_RELR`). glibc loads them from version 2.36 on.
+const PACKED: &str = "-Wl,-z,pack-relative-relocs";
 
 /// Returns the instructions that a build script prints, so that cargo links the programs of its package in the order of
-/// `functions.txt`.
+/// `functions.txt`, with packed relocations.
 ///
-/// The order applies to a release for the machine that builds it, if that has Linux and LLD links a program with the script.
-/// Everything else is linked as before.
+/// Both apply to a release for the machine that builds it, if that has Linux: the order if LLD links a program with the script,
+/// and packed relocations if a program with them runs. Everything else is linked as before.
 ///
 /// # Panics
 /// If the caller is no build script, or cargo's folder for outputs cannot be written.
@@ -38,6 +43,7 @@ pub fn instructions() -> Vec<String> {
     let mut instructions = vec![
         "rerun-if-changed=build.rs".to_owned(),
         format!("rerun-if-env-changed={SWITCH}"),
+        format!("rerun-if-env-changed={PACKED_SWITCH}"),
         format!("rerun-if-env-changed=CARGO_TARGET_{}_LINKER", target.replace(['-', '.'], "_").to_uppercase()),
     ];
     // Another linker may be set there. Cargo would run the script with each build for a file that is missing.
@@ -48,15 +54,17 @@ pub fn instructions() -> Vec<String> {
     instructions.extend(existing.map(|file| format!("rerun-if-changed={}", file.display())));
 
     let is_release = variable("PROFILE") == "release" && target == variable("HOST") && target.contains("-linux-");
-    if is_release && variable(SWITCH) != "no" {
+    if is_release {
         let flags = variable("CARGO_ENCODED_RUSTFLAGS");
         let linker = Linker {
             rustc: variable("RUSTC").into(),
             program: Some(variable("RUSTC_LINKER")).filter(|program| !program.is_empty()),
             flags: flags.split('\x1f').filter(|flag| !flag.is_empty()).map(str::to_owned).collect(),
         };
-        instructions
-            .extend(script_argument(&linker, &folder).map(|argument| format!("rustc-link-arg-bins={argument}")));
+        let order = (variable(SWITCH) != "no").then(|| script_argument(&linker, &folder)).flatten();
+        let is_packed = variable(PACKED_SWITCH) != "no" && linker.links_running_programs(PACKED, &folder);
+        let arguments = order.into_iter().chain(is_packed.then(|| PACKED.to_owned()));
+        instructions.extend(arguments.map(|argument| format!("rustc-link-arg-bins={argument}")));
     }
     instructions.iter().map(|instruction| format!("cargo::{instruction}")).collect()
 }

@@ -34,6 +34,16 @@ impl Linker {
         is_lld
     }
 
+    /// Returns whether a program that is linked with this argument runs on this machine. It links one in the folder.
+    pub(crate) fn links_running_programs(&self, argument: &str, folder: &Path) -> bool {
+        let program = folder.join("probe");
+        let runs = || Command::new(&program).stderr(Stdio::null()).status().is_ok_and(|status| status.success());
+        let has_run = self.link("fn main() {}", &[argument], &program) && runs();
+        // Without a program there is nothing to remove.
+        drop(fs::remove_file(&program));
+        has_run
+    }
+
     /// Compiles the source of a program and links it with arguments. Returns whether that worked.
     fn link(&self, source: &str, arguments: &[&str], program: &Path) -> bool {
         let mut command = Command::new(&self.rustc);

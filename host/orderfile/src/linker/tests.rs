@@ -28,6 +28,23 @@ fn lld_puts_listed_functions_first() {
     assert!(script_argument(&linker(&[]), folder.path()).is_some(), "the committed list is a script that LLD reads");
 }
 
+/// glibc loads packed relocations from version 2.36 on.
+#[cfg(all(target_arch = "x86_64", target_os = "linux", target_env = "gnu"))]
+#[test]
+fn relocations_are_packed_where_a_program_with_them_runs() {
+    const WITH_ADDRESSES: &str =
+        "fn main() { print!(\"{:?}\", std::env::args().map(|argument| argument.len()).collect::<Vec<_>>()) }";
+    let folder = tempfile::tempdir().unwrap();
+    let (whole, packed) = (folder.path().join("whole"), folder.path().join("packed"));
+    if linker(&[]).links_running_programs(crate::PACKED, folder.path()) {
+        assert!(linker(&["-Cstrip=symbols"]).link(WITH_ADDRESSES, &[], &whole));
+        assert!(linker(&["-Cstrip=symbols"]).link(WITH_ADDRESSES, &[crate::PACKED], &packed));
+        let [whole, packed] = [whole, packed].map(|program| std::fs::metadata(program).unwrap().len());
+        assert!(packed < whole, "{packed} {whole}");
+    }
+    assert!(!linker(&[]).links_running_programs("-Wl,--no-such-argument", folder.path()));
+}
+
 #[test]
 fn another_linker_gets_no_script() {
     let folder = tempfile::tempdir().unwrap();
