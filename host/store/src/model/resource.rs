@@ -1,6 +1,7 @@
 //! A stored resource.
 
 use std::cell::RefCell;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use serde::{Deserialize, Serialize};
@@ -49,9 +50,9 @@ pub struct Resource {
     packed: Option<Arc<PackedText>>,
     /// The parsed `text`, once a caller has asked for it. In a box, as few of the resources of a store have it.
     document: OnceLock<Box<Value>>,
-    /// The estimated size of both, once a caller has asked for it: callers ask for it for every entry that
+    /// The estimated size of both, once a caller has asked for it, and 0 before: callers ask for it for every entry that
     /// they keep with the resource.
-    memory_bytes: OnceLock<u32>,
+    memory_bytes: AtomicU32,
 }
 
 impl PartialEq for Resource {
@@ -137,7 +138,7 @@ impl Resource {
             text: OnceLock::from(json.into()),
             packed: None,
             document: OnceLock::new(),
-            memory_bytes: OnceLock::new(),
+            memory_bytes: AtomicU32::new(0),
         })
     }
 
@@ -183,7 +184,7 @@ impl Resource {
             text: text.clone(),
             packed: packed.clone(),
             document: OnceLock::new(),
-            memory_bytes: memory_bytes.clone(),
+            memory_bytes: AtomicU32::new(memory_bytes.load(Ordering::Relaxed)),
         }
     }
 
@@ -196,7 +197,7 @@ impl Resource {
             Some(slot) => with_content(&before, slot, &revision.to_string()).into(),
             None => before,
         };
-        let (text, memory_bytes) = (OnceLock::from(text), OnceLock::new());
+        let (text, memory_bytes) = (OnceLock::from(text), AtomicU32::new(0));
         Arc::new(Self { revision, text, packed: None, memory_bytes, ..self.copy(self.owners.clone()) })
     }
 
@@ -317,14 +318,18 @@ impl Resource {
     /// document of many small values takes many times as much as its text. The first call counts the separators of the
     /// text.
     pub fn memory_bytes(&self) -> u64 {
-        let estimate = || {
-            let text = self.shared_text();
-            let count = |mark: u8| text.bytes().filter(|byte| *byte == mark).count() as u64;
-            // Strings are in both the text and the document.
-            let bytes = 2 * self.bytes() + ITEM_BYTES * count(b',') + ENTRY_BYTES * count(b':');
-            u32::try_from(bytes).unwrap_or(u32::MAX)
-        };
-        u64::from(*self.memory_bytes.get_or_init(estimate))
+        let known = self.memory_bytes.load(Ordering::Relaxed);
+        if known > 0 {
+            return known.into();
+        }
+        let text = self.shared_text();
+        let count = |mark: u8| text.bytes().filter(|byte| *byte == mark).count() as u64;
+        // Strings are in both the text and the document.
+        let bytes = 2 * self.bytes() + ITEM_BYTES * count(b',') + ENTRY_BYTES * count(b':');
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        // Two callers at once compute the same.
+        self.memory_bytes.store(bytes, Ordering::Relaxed);
+        bytes.into()
     }
 
     /// Returns the JSON text of the whole document, with its metadata. The first call unpacks it.

@@ -168,3 +168,10 @@ fn a_text_with_two_revisions_or_none_gets_the_one_of_its_server() {
         assert_eq!(read.document()["metadata"]["resourceVersion"], "9", "{text}");
     }
 }
+
+/// A cache has thousands of them, and an allocator gives more than 128 bytes in steps of 32.
+#[cfg(target_pointer_width = "64")]
+#[test]
+fn a_resource_and_its_counts_have_128_bytes_at_most_beside_its_texts() {
+    assert!(size_of::<Resource>() + 2 * size_of::<usize>() <= 128, "{}", size_of::<Resource>());
+}
