@@ -11,7 +11,8 @@ for tool in kubectl nats-server etcd kube-apiserver; do
   [ -x "$tools/$tool" ] || { echo "$tools has no $tool" >&2; exit 1; }
 done
 work=$(mktemp -d)
-trap 'kill $(jobs -p) 2> /dev/null || true; wait; rm -rf "$work"' EXIT
+# A kube-apiserver without its etcd does not end otherwise.
+trap 'kill -KILL $(jobs -p) 2> /dev/null || true; wait; rm -rf "$work"' EXIT
 # The configuration of the person who runs this has other servers.
 export KUBECONFIG=$work/kubeconfig
 kubectl() { "$tools/kubectl" --request-timeout=30s "$@"; }

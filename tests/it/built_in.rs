@@ -218,6 +218,15 @@ fn built_in_kinds_take_little_memory_of_an_idle_host() {
         (in_turn >= READINGS).then_some(())
     };
     eventually_blocking("the memory of the built-in kinds", is_little);
-    let pods = |host: &HostProcess| host.ask(&["get", "pods"]).code;
-    assert_eq!((pods(&all), pods(&none)), (Some(0), Some(1)), "the setting chooses the kinds");
+}
+
+#[test]
+fn a_host_serves_the_groups_of_built_in_kinds_that_its_setting_names_and_its_own_always() {
+    let folder = TempDir::new().unwrap();
+    for (kinds, served) in [("all", [0, 0, 0]), ("apps,batch", [1, 0, 0]), ("none", [1, 1, 0])] {
+        let scratch = TempDir::new().unwrap();
+        let host = HostProcess::start_measurable(folder.path(), scratch.path(), &["--kinds", kinds]);
+        let codes = ["pods", "deployments", "controllers"].map(|plural| host.ask(&["get", plural]).code.unwrap());
+        assert_eq!(codes, served, "--kinds {kinds}");
+    }
 }

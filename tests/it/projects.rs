@@ -55,11 +55,9 @@ fn definitions(count_max: usize) -> BTreeMap<String, Value> {
     found
 }
 
-/// Returns the stored version of a kind. A host prunes by the schema of the written version, an API server by that of the
-/// stored one, too.
-fn stored_version(definition: &Value) -> &Value {
-    let versions = definition["spec"]["versions"].as_array().unwrap();
-    versions.iter().find(|version| version["storage"] == true).unwrap()
+/// Returns the versions of a kind that are served.
+fn served_versions(definition: &Value) -> impl Iterator<Item = &Value> {
+    definition["spec"]["versions"].as_array().unwrap().iter().filter(|version| version["served"] == true)
 }
 
 fn text<'d>(value: &'d Value, pointer: &str) -> &'d str {
@@ -106,8 +104,9 @@ fn compare(count_max: usize) {
             served.push(definition);
         }
     }
-    for definition in served {
-        let (version, plural) = (stored_version(definition), text(definition, "/spec/names/plural"));
+    let versions_of = |definition| served_versions(definition).map(move |version| (definition, version));
+    for (definition, version) in served.into_iter().flat_map(versions_of) {
+        let plural = text(definition, "/spec/names/plural");
         let group_version = format!("{}/{}", text(definition, "/spec/group"), text(version, "/name"));
         let namespace = if definition["spec"]["scope"] == "Namespaced" { "namespaces/projects/" } else { "" };
         let path = format!("/apis/{group_version}/{namespace}{plural}");

@@ -1,6 +1,5 @@
 //! Discovery: groups, kinds and the server version.
 
-use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use aws_lc_rs::digest::{SHA256, digest};
@@ -10,7 +9,7 @@ use axum::response::{IntoResponse, Response};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use homeostat_runtime::{Host, KindInfo};
-use homeostat_store::Kind;
+use homeostat_store::{Kind, VersionRank};
 use serde_json::{Value, json};
 
 use crate::path::{HEALTH, METRICS};
@@ -63,7 +62,7 @@ pub(crate) fn paths(kinds: &[KindInfo]) -> Response {
             .collect();
     for (group, versions) in versions_by_group(kinds).into_iter().filter(|(group, _)| !group.is_empty()) {
         paths.insert(format!("/apis/{group}"));
-        paths.extend(versions.iter().map(|version| format!("/apis/{group}/{}", version.name)));
+        paths.extend(versions.iter().map(|version| format!("/apis/{group}/{}", version.name())));
     }
     Json(json!({ "paths": paths })).into_response()
 }
@@ -118,46 +117,6 @@ pub(crate) fn resources(kinds: &[KindInfo], group: &str, version: &str) -> Optio
     .into_response())
 }
 
-/// A version in the order of its group; clients prefer the first.
-///
-/// Stable versions come before betas and betas before alphas, and greater numbers before lesser ones. Other
-/// names come last, in alphabetical order. Source: the versions of a `CustomResourceDefinition` in
-/// Kubernetes' documentation.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-struct VersionRank<'k> {
-    stage: Stability,
-    major: Reverse<u64>,
-    minor: Reverse<u64>,
-    name: &'k str,
-}
-
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-enum Stability {
-    Stable,
-    Beta,
-    Alpha,
-    Other,
-}
-
-impl<'k> VersionRank<'k> {
-    fn of(name: &'k str) -> Self {
-        let (stage, major, minor) = Self::read(name).unwrap_or((Stability::Other, 0, 0));
-        Self { stage, major: Reverse(major), minor: Reverse(minor), name }
-    }
-
-    /// Parses a version in Kubernetes' form: `v2`, `v1beta3`, `v1alpha1`.
-    fn read(name: &str) -> Option<(Stability, u64, u64)> {
-        let number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten();
-        let numbers = name.strip_prefix('v')?;
-        for (word, stage) in [("alpha", Stability::Alpha), ("beta", Stability::Beta)] {
-            if let Some((major, minor)) = numbers.split_once(word) {
-                return Some((stage, number(major)?, number(minor)?));
-            }
-        }
-        Some((Stability::Stable, number(numbers)?, 0))
-    }
-}
-
 fn versions_by_group(kinds: &[KindInfo]) -> BTreeMap<&str, BTreeSet<VersionRank<'_>>> {
     let mut groups: BTreeMap<&str, BTreeSet<VersionRank<'_>>> = BTreeMap::new();
     for kind in kinds.iter().filter(|info| !info.keys_only).map(|info| &info.kind) {
@@ -172,8 +131,10 @@ fn versions_by_group(kinds: &[KindInfo]) -> BTreeMap<&str, BTreeSet<VersionRank<
 }
 
 fn group_document(name: &str, versions: BTreeSet<VersionRank<'_>>) -> Value {
-    let version =
-        |VersionRank { name: version, .. }| json!({ "groupVersion": format!("{name}/{version}"), "version": version });
+    let version = |rank: VersionRank<'_>| {
+        let version = rank.name();
+        json!({ "groupVersion": format!("{name}/{version}"), "version": version })
+    };
     let versions: Vec<Value> = versions.into_iter().map(version).collect();
     json!({ "name": name, "preferredVersion": versions.first(), "versions": versions })
 }
@@ -315,7 +276,7 @@ pub(crate) fn aggregated(kinds: &[KindInfo], core: bool) -> Response {
         });
         groups.entry("").or_default().entry(VersionRank::of("v1")).or_default().push(bindings);
     }
-    let version = |(version, resources): (VersionRank<'_>, Vec<Value>)| json!({ "version": version.name, "freshness": "Current", "resources": resources });
+    let version = |(version, resources): (VersionRank<'_>, Vec<Value>)| json!({ "version": version.name(), "freshness": "Current", "resources": resources });
     let group = |(name, versions): (&str, BTreeMap<VersionRank<'_>, Vec<Value>>)| {
         let metadata = if name.is_empty() { json!({}) } else { json!({ "name": name }) };
         let versions: Vec<Value> = versions.into_iter().map(version).collect();

@@ -39,6 +39,8 @@ const UNCHECKED: &[(&str, &str)] = &[
     (".EventSeries", "count"),
     (".ExactDeviceRequest", "deviceClassName"),
     (".FlowDistinguisherMethod", "type"),
+    (".ForNode", "name"),
+    (".ForZone", "name"),
     (".GroupSubject", "name"),
     (".GRPCAction", "port"),
     (".HorizontalPodAutoscalerSpec", "maxReplicas"),

@@ -65,7 +65,7 @@ pub use homeostat_cel::names::{LABEL_VALUE, is_path_character, qualified_faults}
 pub use index::{IndexTerm, TERMS_MAX as INDEX_TERMS_MAX, UNDECLARED_TERMS_MAX as UNDECLARED_INDEX_TERMS_MAX};
 pub use leases::{LeaseRequests, LeaseStore, LeaseWatch, OtherTerm};
 pub use listing::{ResourcePages, continue_after, continue_in_present};
-pub use model::{FarOwner, Key, Kind, OwnerReference, Resource, Revision, Target, View};
+pub use model::{FarOwner, Key, Kind, OwnerReference, Resource, Revision, Target, VersionRank, View};
 pub use patch::Change;
 pub use routed::{OwnerKinds, RoutedStore, STORES_MAX, StorePart};
 pub use rule_check::needs_rules;

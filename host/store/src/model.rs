@@ -11,6 +11,7 @@ mod revision_slot;
 mod target;
 #[cfg(test)]
 mod tests;
+mod version_rank;
 
 pub use key::Key;
 pub(crate) use key::{Path, decode, encode, owner_prefix};
@@ -22,3 +23,4 @@ pub use resource::{Resource, View};
 pub(crate) use resource::{finalizers, grace_seconds, holds_content, is_held, is_namespace};
 pub use revision::Revision;
 pub use target::Target;
+pub use version_rank::VersionRank;

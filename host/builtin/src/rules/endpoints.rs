@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use homeostat_cel::names::{DNS_1123_LABEL, DNS_1123_SUBDOMAIN, LABEL_VALUE, NameForm};
 use serde_json::Value;
 
-use super::defaults::object_at;
+use super::defaults::{default, object_at};
 use super::names::NO_ADDRESS;
 use super::report::{Report, items, text};
 
@@ -99,6 +99,13 @@ pub(super) fn check_app_protocol(report: &mut Report<'_>, port: &Value, path: &s
 
 /// Drops the topology of a former version, which only endpoints that had it keep.
 pub(super) fn slice_defaults(slice: &mut Value, old: Option<&Value>) {
+    let endpoints = slice.get_mut("endpoints").and_then(Value::as_array_mut).into_iter().flatten();
+    for hints in endpoints.filter_map(|endpoint| endpoint.get_mut("hints")) {
+        for name in ["forZones", "forNodes"] {
+            let hints = hints.get_mut(name).and_then(Value::as_array_mut).into_iter().flatten();
+            hints.filter_map(Value::as_object_mut).for_each(|hint| default(hint, "name", ""));
+        }
+    }
     let has_topology =
         |slice: &Value| items(&slice["endpoints"]).iter().any(|one| one["deprecatedTopology"].is_object());
     if old.is_some_and(has_topology) {

@@ -7,7 +7,7 @@ use crate::fields::FieldReader;
 use crate::jsonpath::JsonPath;
 use crate::path::Path;
 use crate::schema::Schema;
-use crate::{Error, Result, validate};
+use crate::{Error, Result, VersionRank, validate};
 
 const VERSIONS_MAX: usize = 100;
 const COLUMNS_MAX: usize = 100;
@@ -154,6 +154,18 @@ fn versions(spec: &FieldReader<'_>, group: &str, kind: &str) -> Result<Vec<Versi
         let names: Vec<&str> = versions.iter().map(|version| &*version.name).collect();
         let reason = format!("Invalid value: {names:?}: must have exactly one version marked as storage version");
         return Err(spec.error("versions", reason));
+    }
+    let supported = versions.iter().filter(|version| version.served && version.deprecation.is_none());
+    let newest = supported
+        .map(|version| version.name.clone())
+        .min_by(|one, other| VersionRank::of(one).cmp(&VersionRank::of(other)));
+    for (version, source) in versions.iter_mut().zip(sources) {
+        let has_words = source.get("deprecationWarning").is_some_and(|words| !words.is_null());
+        if let (Some(warning), Some(newest), false) = (&mut version.deprecation, &newest, has_words)
+            && VersionRank::of(newest) < VersionRank::of(&version.name)
+        {
+            warning.push_str(&format!("; use {group}/{newest} {kind}"));
+        }
     }
     Ok(versions)
 }

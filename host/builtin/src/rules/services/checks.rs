@@ -14,6 +14,7 @@ use crate::rules::report::{Report, items, text};
 const AFFINITY_SECONDS_MAX: i64 = 86_400;
 const KINDS: [&str; 4] = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
 const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];
+const FAMILY_POLICIES: [&str; 3] = ["PreferDualStack", "RequireDualStack", "SingleStack"];
 const DISTRIBUTIONS: [&str; 3] = ["PreferClose", "PreferSameZone", "PreferSameNode"];
 const BALANCED_ONLY: &str = "may only be used when `type` is 'LoadBalancer'";
 
@@ -153,6 +154,10 @@ pub(in crate::rules) fn check_addresses(report: &mut Report<'_>) {
         _ => {}
     }
     check_families(report, items(&spec["ipFamilies"]));
+    let policy = &spec["ipFamilyPolicy"];
+    if policy.is_string() && !FAMILY_POLICIES.contains(&text(policy)) {
+        report.unsupported("spec.ipFamilyPolicy", policy, &FAMILY_POLICIES);
+    }
     let is_headless = addresses.first().is_some_and(|first| first == "None");
     if is_headless && addresses.len() > 1 {
         report.invalid(path, all, "'None' must be the first and only value");

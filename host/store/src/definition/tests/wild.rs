@@ -134,7 +134,10 @@ fn the_definition_of_gateway_apis_route_holds() {
     let definition = definition(include_str!("route.json"));
     assert_eq!(definition.stored().name, "v1");
     let old = definition.version("v1beta1").expect("it is there");
-    assert_eq!(old.deprecation.as_deref(), Some("net.example.dev/v1beta1 HTTPRoute is deprecated"));
+    assert_eq!(
+        old.deprecation.as_deref(),
+        Some("net.example.dev/v1beta1 HTTPRoute is deprecated; use net.example.dev/v1 HTTPRoute")
+    );
     assert!(old.scale.as_ref().is_some_and(|scale| scale.label_selector.is_some()));
     let version = definition.stored();
     assert!(version.schema.as_ref().is_some_and(Schema::has_rules));
