@@ -221,7 +221,7 @@ fn built_in_kinds_take_little_memory_of_an_idle_host() {
 }
 
 #[test]
-fn a_host_serves_the_groups_of_built_in_kinds_that_its_setting_names_and_its_own_always() {
+fn a_host_serves_its_own_kinds_and_the_groups_that_its_setting_names() {
     let folder = TempDir::new().unwrap();
     for (kinds, served) in [("all", [0, 0, 0]), ("apps,batch", [1, 0, 0]), ("none", [1, 1, 0])] {
         let scratch = TempDir::new().unwrap();
