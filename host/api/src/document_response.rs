@@ -10,11 +10,14 @@ use axum::response::{IntoResponse, Response};
 use homeostat_builtin::{cbor, protobuf};
 use serde_json::Value;
 
-/// A format of documents that is not text.
+use crate::yaml_response;
+
+/// A format of documents beside JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum BinaryFormat {
+pub(crate) enum DocumentFormat {
     Protobuf,
     Cbor,
+    Yaml,
 }
 
 /// The document of a response.
@@ -30,12 +33,16 @@ pub(crate) fn respond(code: StatusCode, document: Value) -> Response {
 
 /// Writes the document of a response in this format, if any. Other responses, and documents that have no form in protobuf, stay
 /// as they are.
-pub(crate) fn encoded(mut response: Response, format: Option<BinaryFormat>) -> Response {
+pub(crate) fn encoded(mut response: Response, format: Option<DocumentFormat>) -> Response {
     let document = response.extensions_mut().remove();
     let (Some(format), Some(Document(document))) = (format, document) else { return response };
     let (content_type, body) = match format {
-        BinaryFormat::Cbor => (cbor::CONTENT_TYPE, cbor::encode(&document)),
-        BinaryFormat::Protobuf => match protobuf::encode(&document) {
+        DocumentFormat::Cbor => (cbor::CONTENT_TYPE, cbor::encode(&document)),
+        DocumentFormat::Yaml => match serde_saphyr::to_string(&document) {
+            Ok(body) => (yaml_response::CONTENT_TYPE, body.into_bytes()),
+            Err(_) => return response,
+        },
+        DocumentFormat::Protobuf => match protobuf::encode(&document) {
             Ok(body) => (protobuf::CONTENT_TYPE, body),
             Err(_) => return response,
         },

@@ -276,8 +276,3 @@ fn protobuf_response(encoded: Result<Vec<u8>, protobuf::Error>) -> Response {
 fn not_encoded(error: &protobuf::Error) -> Failure {
     Failure::internal(format!("the answer cannot be encoded as protobuf: {error}"))
 }
-
-/// Responds with JSON.
-pub(crate) fn json_response(body: impl IntoResponse) -> Response {
-    ([(header::CONTENT_TYPE, "application/json")], body).into_response()
-}

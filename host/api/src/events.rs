@@ -84,10 +84,11 @@ fn revision(log: &EventLog, sequence: u64) -> Revision {
 
 /// Responds with a watch, from the requested revision or from all current events.
 fn watch(log: Arc<EventLog>, selector: Selector, request: &ResourceRequest<'_>) -> Result<Response, Failure> {
+    let encoder = ResourceEncoder::of(request);
     let (initial_events, after) = match request.params.watch_after()? {
         Some(revision) => match sequence(&log, revision) {
             Ok(after) => (None, after),
-            Err(error) => return Ok(watch::error_response(&error)),
+            Err(error) => return Ok(watch::error_response(&encoder.format, &error)),
         },
         None => {
             let (events, through) = read(&log, 0)?;
@@ -96,7 +97,7 @@ fn watch(log: Arc<EventLog>, selector: Selector, request: &ResourceRequest<'_>) 
             (Some(InitialEvents::new(resources, None)), through)
         }
     };
-    let (encoder, revision) = (ResourceEncoder::of(request), revision(&log, after));
+    let revision = revision(&log, after);
     let watch = Watch::new(EventLogChanges { log, after, pending: VecDeque::new() });
     Ok(WatchStream::new(watch, revision, initial_events, selector, encoder, &request.params).response())
 }

@@ -98,6 +98,7 @@ mod watch;
 mod webhooks;
 mod write_refusals;
 mod write_warnings;
+mod yaml_response;
 
 pub use address::{Address, BadAddress};
 pub use check::Check;

@@ -15,10 +15,12 @@ use tokio_util::sync::CancellationToken;
 use crate::authentication::AuthenticatedCaller;
 use crate::body::BodyLimits;
 use crate::client::Client;
+use crate::document_response::DocumentFormat;
 use crate::limiter::Limiter;
 use crate::params::{self, BoolParam};
 use crate::path::{BACKUP, METRICS, is_health};
 use crate::status::Failure;
+use crate::{negotiate, yaml_response};
 
 /// The longest watch that a client may request with `timeoutSeconds`. Clients watch again afterwards.
 const TIMED_WATCH_MAX: Duration = Duration::from_secs(24 * 3600);
@@ -110,6 +112,11 @@ pub(crate) async fn bound(
             let answer_max = match params::timeout(request.uri()) {
                 Ok(given) => given.map_or(answer_max, |given| given.min(answer_max)),
                 Err(failure) => return failure.into_response(),
+            };
+            let is_yaml = negotiate::document_format(request.headers()) == Some(DocumentFormat::Yaml);
+            let next = async |request| match is_yaml {
+                true => yaml_response::converted(next(request).await).await,
+                false => next(request).await,
             };
             return match requests.acquire(&client, 1).await {
                 Ok(permit) => hold_until_sent(within(answer_max, request, next).await, permit),

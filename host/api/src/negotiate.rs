@@ -3,10 +3,11 @@
 use axum::http::{HeaderMap, header};
 use homeostat_builtin::{cbor, protobuf};
 
-use crate::document_response::BinaryFormat;
+use crate::document_response::DocumentFormat;
 use crate::media_range::MediaRange;
 use crate::status::Failure;
 use crate::table::Table;
+use crate::yaml_response;
 
 /// A format of resources.
 pub(crate) enum ResponseFormat {
@@ -67,22 +68,22 @@ fn best_range(headers: &HeaderMap, has_protobuf: bool) -> Option<MediaRange<'_>>
 }
 
 /// Returns the format in which the client likes a whole document best; `None` for JSON.
-pub(crate) fn binary_format(headers: &HeaderMap) -> Option<BinaryFormat> {
+pub(crate) fn document_format(headers: &HeaderMap) -> Option<DocumentFormat> {
     let best = best_range(headers, true)?;
-    match (is_protobuf(&best), is_cbor(&best)) {
-        (true, _) => Some(BinaryFormat::Protobuf),
-        (false, true) => Some(BinaryFormat::Cbor),
-        (false, false) => None,
+    if is_protobuf(&best) {
+        return Some(DocumentFormat::Protobuf);
     }
+    if is_cbor(&best) {
+        return Some(DocumentFormat::Cbor);
+    }
+    is_yaml(&best).then_some(DocumentFormat::Yaml)
 }
 
-/// Refuses a request that accepts no format of the server. A request without an `Accept` header accepts all. JSON is also
-/// YAML.
+/// Refuses a request that accepts no format of the server. A request without an `Accept` header accepts all.
 pub(crate) fn check_accepted(headers: &HeaderMap, has_protobuf: bool) -> Result<(), Failure> {
     let is_any = headers.get_all(header::ACCEPT).iter().all(axum::http::HeaderValue::is_empty);
     let fits = |range: MediaRange<'_>| {
-        let is_yaml = range.media == "application/yaml" && range.parameter("as").is_none();
-        is_yaml || is_supported(&range) || is_protobuf_metadata(&range) || (has_protobuf && is_protobuf(&range))
+        is_supported(&range) || is_protobuf_metadata(&range) || (has_protobuf && is_protobuf(&range))
     };
     if is_any || MediaRange::all(headers).any(fits) {
         return Ok(());
@@ -102,6 +103,20 @@ pub(crate) fn check_whole(headers: &HeaderMap) -> Result<(), Failure> {
         return Ok(());
     }
     Err(not_acceptable())
+}
+
+/// Refuses a watch that accepts nothing but YAML, which has no form for a stream.
+pub(crate) fn check_stream(headers: &HeaderMap) -> Result<(), Failure> {
+    let mut ranges = MediaRange::all(headers).filter(|range| range.weight() > 0.0).peekable();
+    if ranges.peek().is_none() || ranges.any(|range| !is_yaml(&range)) {
+        return Ok(());
+    }
+    let known = "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
+    Err(Failure::not_acceptable(format!("only the following media types are accepted: {known}")))
+}
+
+fn is_yaml(range: &MediaRange<'_>) -> bool {
+    range.media == yaml_response::CONTENT_TYPE
 }
 
 fn is_protobuf(range: &MediaRange<'_>) -> bool {
@@ -124,7 +139,7 @@ pub(crate) fn wants_all_groups(headers: &HeaderMap) -> bool {
 
 fn is_supported(range: &MediaRange<'_>) -> bool {
     let is_known = range.parameter("as").is_none() || is_table(range) || is_metadata(range);
-    is_known && matches!(range.media, "application/json" | "application/*" | "*/*")
+    is_known && (is_yaml(range) || matches!(range.media, "application/json" | "application/*" | "*/*"))
 }
 
 fn is_table(range: &MediaRange<'_>) -> bool {

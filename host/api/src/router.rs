@@ -51,7 +51,7 @@ impl ApiService {
         {
             *request.uri_mut() = list;
         }
-        let format = negotiate::binary_format(request.headers());
+        let format = negotiate::document_format(request.headers());
         let mark = request.headers().get(FORWARDED_TO).cloned();
         let is_own = mark.as_ref().is_none_or(|mark| mark.as_bytes() == api.host.identity().as_bytes());
         // The senders of webhooks have no token of this server: each webhook checks them.
@@ -75,7 +75,7 @@ impl ApiService {
     }
 
     async fn route(&self, request: Request) -> Response {
-        let format = negotiate::binary_format(request.headers());
+        let format = negotiate::document_format(request.headers());
         // Nearly all requests are about resources, and need no router.
         let response = if is_kubernetes_path(request.uri().path()) {
             kubernetes_api(&self.api, request).await.into_response()

@@ -185,6 +185,7 @@ mod service_accounts;
 mod stores;
 mod typed;
 mod versions;
+mod yaml;
 
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
 

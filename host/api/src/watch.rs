@@ -16,10 +16,10 @@ use homeostat_store::{Error, Event, EventType, Query, Resource, Revision, Scope,
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep_until};
 
-use crate::encoder::{ResourceEncoder, append_json, json_response};
+use crate::encoder::{ResourceEncoder, append_json};
 use crate::event_cache::{EncodedEventCache, EventCacheKey, EventFormat};
 use crate::list::{PageItems, PageSource, PagedList};
-use crate::negotiate::ResponseFormat;
+use crate::negotiate::{self, ResponseFormat};
 use crate::params::Params;
 use crate::request::ResourceRequest;
 use crate::status::Failure;
@@ -32,6 +32,7 @@ pub(crate) async fn answer(request: &ResourceRequest<'_>) -> Result<Response, Fa
     let ResourceRequest { http, info, params } = request;
     let api = http.api;
     params.check_watch()?;
+    negotiate::check_stream(http.headers)?;
     let selector = request.selector()?;
     let encoder = ResourceEncoder::of(request);
     let has_whole = api.host.store().watched_view(&info.kind) == View::Whole;
@@ -50,7 +51,9 @@ pub(crate) async fn answer(request: &ResourceRequest<'_>) -> Result<Response, Fa
     };
     let watch = match api.host.store().watch(Scope::Kind(info.kind.clone()), after).await {
         Ok(watch) => watch,
-        Err(error @ (Error::Expired { .. } | Error::FutureRevision { .. })) => return Ok(error_response(&error)),
+        Err(error @ (Error::Expired { .. } | Error::FutureRevision { .. })) => {
+            return Ok(error_response(&encoder.format, &error));
+        }
         Err(error) => return Err(error.into()),
     };
     let watch = WatchStream::new(watch, after, initial_events, selector, encoder, params);
@@ -64,8 +67,9 @@ pub(crate) async fn answer(request: &ResourceRequest<'_>) -> Result<Response, Fa
 
 /// Responds to a watch from a compacted or future revision. Like an API server, it sends the error as a watch
 /// event: some clients list again only then.
-pub(crate) fn error_response(error: &Error) -> Response {
-    json_response(error_line(&Failure::expired(error.to_string())))
+pub(crate) fn error_response(format: &ResponseFormat, error: &Error) -> Response {
+    let event = error_event(format, &Failure::expired(error.to_string()));
+    ([(header::CONTENT_TYPE, stream_content_type(format))], event).into_response()
 }
 
 /// The resources at the start of a watch, which are sent first.
@@ -149,33 +153,15 @@ impl WatchStream {
 
     /// Responds with the lines of the watch, or with events in a binary format. An error ends it, and is its last line.
     pub(crate) fn response(self) -> Response {
-        let content_type = match self.encoder.format {
-            ResponseFormat::Protobuf | ResponseFormat::ProtobufMetadata => protobuf::WATCH_CONTENT_TYPE,
-            ResponseFormat::Cbor => cbor::SEQUENCE_CONTENT_TYPE,
-            _ => "application/json",
-        };
+        let content_type = stream_content_type(&self.encoder.format);
         let lines = stream::unfold(Some(self), async |watch| {
             let mut watch = watch?;
             Some(match watch.next().await {
                 Ok(line) => (Ok::<_, Infallible>(line), Some(watch)),
-                Err(error) => (Ok(watch.error_event(&error.into())), None),
+                Err(error) => (Ok(error_event(&watch.encoder.format, &error.into())), None),
             })
         });
         ([(header::CONTENT_TYPE, content_type)], Body::from_stream(lines)).into_response()
-    }
-
-    /// Returns the last event of a watch that an error ends.
-    fn error_event(&self, failure: &Failure) -> Bytes {
-        self.binary_event("ERROR", &failure.document()).unwrap_or_else(|| error_line(failure))
-    }
-
-    /// Returns an event in the binary format of the watch; `None` for a watch of lines.
-    fn binary_event(&self, event_type: &str, document: &Value) -> Option<Bytes> {
-        match self.encoder.format {
-            ResponseFormat::Protobuf | ResponseFormat::ProtobufMetadata => Some(frame(event_type, document)),
-            ResponseFormat::Cbor => Some(cbor::encode(&json!({ "type": event_type, "object": document })).into()),
-            _ => None,
-        }
     }
 
     /// Returns the next line.
@@ -236,7 +222,7 @@ impl WatchStream {
             if resource.revision() != revision {
                 document.to_mut()["metadata"]["resourceVersion"] = revision.to_string().into();
             }
-            return self.binary_event(event_type, &document).unwrap_or_default();
+            return binary_event(&self.encoder.format, event_type, &document).unwrap_or_default();
         }
         let knows_columns = std::mem::replace(&mut self.knows_columns, true);
         line(event_type, |text| {
@@ -251,7 +237,8 @@ impl WatchStream {
 
     fn bookmark_line(&self, annotations: &Value) -> Bytes {
         let bookmark = self.encoder.bookmark(self.seen, annotations);
-        if let Some(event) = self.binary_event("BOOKMARK", &self.encoder.binary_document(&bookmark)) {
+        let ResourceEncoder { format, .. } = &self.encoder;
+        if let Some(event) = binary_event(format, "BOOKMARK", &self.encoder.binary_document(&bookmark)) {
             return event;
         }
         line("BOOKMARK", |text| self.encoder.append_bookmark(self.seen, annotations, text))
@@ -292,8 +279,28 @@ fn frame(event_type: &str, document: &Value) -> Bytes {
     encoded.unwrap_or_default().into()
 }
 
-fn error_line(failure: &Failure) -> Bytes {
-    line("ERROR", |text| append_json(&failure.document(), text))
+/// Returns the content type of a watch.
+fn stream_content_type(format: &ResponseFormat) -> &'static str {
+    match format {
+        ResponseFormat::Protobuf | ResponseFormat::ProtobufMetadata => protobuf::WATCH_CONTENT_TYPE,
+        ResponseFormat::Cbor => cbor::SEQUENCE_CONTENT_TYPE,
+        ResponseFormat::Document | ResponseFormat::Metadata | ResponseFormat::Table(_) => "application/json",
+    }
+}
+
+/// Returns an event in a binary format; `None` for a watch of lines.
+fn binary_event(format: &ResponseFormat, event_type: &str, document: &Value) -> Option<Bytes> {
+    match format {
+        ResponseFormat::Protobuf | ResponseFormat::ProtobufMetadata => Some(frame(event_type, document)),
+        ResponseFormat::Cbor => Some(cbor::encode(&json!({ "type": event_type, "object": document })).into()),
+        ResponseFormat::Document | ResponseFormat::Metadata | ResponseFormat::Table(_) => None,
+    }
+}
+
+/// Returns the last event of a watch that an error ends.
+fn error_event(format: &ResponseFormat, failure: &Failure) -> Bytes {
+    let status = failure.document();
+    binary_event(format, "ERROR", &status).unwrap_or_else(|| line("ERROR", |text| append_json(&status, text)))
 }
 
 #[cfg(test)]

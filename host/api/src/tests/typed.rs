@@ -353,3 +353,82 @@ async fn a_field_that_a_document_leaves_out_is_selected_by_its_zero() {
     assert_eq!(names(events, "source%3Dours").await, ["a.2"]);
     assert_eq!(names(events, "source!%3Dours").await, ["a.1"]);
 }
+
+/// Returns the fields of a protobuf message of texts and messages, in their order.
+fn fields(mut message: &[u8]) -> Vec<(u8, &[u8])> {
+    let mut fields = Vec::new();
+    while let [tag, rest @ ..] = message {
+        assert_eq!(tag & 7, 2, "{message:?}");
+        let size_bytes = 1 + rest.iter().take_while(|byte| **byte >= 0x80).count();
+        let (size, rest) = rest.split_at(size_bytes);
+        let size = size.iter().rev().fold(0, |size, byte| (size << 7) | usize::from(byte & 0x7f));
+        let (field, after) = rest.split_at(size);
+        fields.push((tag >> 3, field));
+        message = after;
+    }
+    fields
+}
+
+/// The frames of a watch in protobuf.
+struct Frames {
+    body: Incoming,
+    received: Vec<u8>,
+}
+
+impl Frames {
+    /// Returns the type and the object of the next event. Each frame begins with its size in four bytes.
+    async fn next(&mut self) -> (String, Value) {
+        loop {
+            if let Some((size, rest)) = self.received.split_first_chunk() {
+                let size = u32::from_be_bytes(*size) as usize;
+                if let Some((event, after)) = rest.split_at_checked(size) {
+                    let found = fields(event);
+                    let [(1, event_type), (2, extension)] = found[..] else { panic!("{found:?}") };
+                    let [(1, object)] = fields(extension)[..] else { panic!("{extension:?}") };
+                    let object = homeostat_builtin::protobuf::decode(object).unwrap();
+                    let event_type = String::from_utf8(event_type.to_vec()).unwrap();
+                    self.received = after.to_vec();
+                    return (event_type, object);
+                }
+            }
+            let frame = soon(self.body.frame()).await.unwrap().unwrap();
+            self.received.extend(frame.into_data().unwrap());
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_watch_of_a_built_in_kind_comes_in_frames_of_protobuf() {
+    let server = Server::with_built_in().await;
+    let map = |value: &str| json!({ "metadata": { "name": "a" }, "data": { "k": value } });
+    assert_eq!(server.ask("POST", CONFIG_MAPS, &map("v")).await.code, 201);
+    let watch = format!(
+        "{CONFIG_MAPS}?watch=1&sendInitialEvents=true&allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan"
+    );
+    let response = server.send("GET", &watch, &format!("{PROTOBUF};stream=watch"), "").await;
+    assert_eq!(response.status().as_u16(), 200);
+    assert_eq!(response.headers()["content-type"], format!("{PROTOBUF};stream=watch"));
+    let mut frames = Frames { body: response.into_body(), received: Vec::new() };
+    let path = format!("{CONFIG_MAPS}/a");
+    let (event_type, object) = frames.next().await;
+    assert_eq!((event_type.as_str(), &object), ("ADDED", &server.get(&path).await));
+    let (event_type, mark) = frames.next().await;
+    let end = &mark["metadata"]["annotations"]["k8s.io/initial-events-end"];
+    assert_eq!((event_type.as_str(), &mark["kind"], end), ("BOOKMARK", &json!("ConfigMap"), &json!("true")));
+    assert_eq!(server.ask("PUT", &path, &map("w")).await.code, 200);
+    let (event_type, object) = frames.next().await;
+    assert_eq!((event_type.as_str(), &object), ("MODIFIED", &server.get(&path).await));
+    assert_eq!(server.ask("DELETE", &path, &Value::Null).await.code, 200);
+    let (event_type, object) = frames.next().await;
+    assert_eq!((event_type.as_str(), &object["data"]), ("DELETED", &json!({ "k": "w" })));
+}
+
+#[tokio::test]
+async fn a_watch_in_protobuf_from_an_unknown_revision_ends_with_a_frame() {
+    let server = Server::with_built_in().await;
+    let path = format!("{CONFIG_MAPS}?watch=1&resourceVersion=999999");
+    let response = server.send("GET", &path, &format!("{PROTOBUF};stream=watch"), "").await;
+    assert_eq!(response.headers()["content-type"], format!("{PROTOBUF};stream=watch"));
+    let (event_type, status) = Frames { body: response.into_body(), received: Vec::new() }.next().await;
+    assert_eq!((event_type.as_str(), &status["kind"], &status["code"]), ("ERROR", &json!("Status"), &json!(410)));
+}

@@ -11,12 +11,12 @@ use crate::namespaces::key;
 use crate::{BuiltInGroups, Error, Host, NamespacePolicy, Options};
 
 async fn host() -> Host {
+    host_with(NamespacePolicy::Existing).await
+}
+
+async fn host_with(namespaces: NamespacePolicy) -> Host {
     let engine = Engine::new(homeostat_component::EngineOptions::default()).expect("the engine starts");
-    let options = Options {
-        built_in: BuiltInGroups::All,
-        namespaces: NamespacePolicy::Existing,
-        ..Options::new(engine, memory_store())
-    };
+    let options = Options { built_in: BuiltInGroups::All, namespaces, ..Options::new(engine, memory_store()) };
     Host::start(options).await.expect("the host starts")
 }
 
@@ -27,6 +27,12 @@ fn config_map(namespace: &str, finalizers: &[&str]) -> Write {
 
 fn namespace(name: &str) -> Write {
     Write::Create { document: json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } }) }
+}
+
+async fn delete(host: &Host, name: &str) {
+    let (precondition, propagation) = (Precondition::default(), Propagation::Background);
+    let delete = Write::Delete { key: key(name), precondition, propagation, grace_seconds: None };
+    host.write(delete.into()).await.expect("namespaces can be deleted");
 }
 
 async fn until_gone(host: &Host, name: &str) {
@@ -48,15 +54,25 @@ async fn a_namespace_must_exist_before_something_is_created_in_it() {
     host.write(config_map("a", &[]).into()).await.expect("the namespace exists now");
 }
 
+/// Where any name is a namespace, there is none at first. One that somebody creates holds its content, and its end refuses nothing.
+#[tokio::test(start_paused = true)]
+async fn without_namespaces_a_resource_needs_none() {
+    let host = host_with(NamespacePolicy::Any).await;
+    assert!(host.store().get(&key("default")).await.is_err());
+    let created = host.write(config_map("a", &[]).into()).await.expect("any name is a namespace");
+    host.write(namespace("a").into()).await.expect("namespaces can be created");
+    delete(&host, "a").await;
+    until_gone(&host, "a").await;
+    assert!(host.store().get(created.resource.key()).await.is_err());
+    host.write(config_map("a", &[]).into()).await.expect("the name is still a namespace");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_deleted_namespace_waits_for_its_content() {
     let host = host().await;
     host.write(namespace("a").into()).await.expect("namespaces can be created");
     let held = host.write(config_map("a", &["demo.dev/held"]).into()).await.expect("the namespace exists");
-    let propagation = Propagation::Background;
-    let delete =
-        Write::Delete { key: key("a"), precondition: Precondition::default(), propagation, grace_seconds: None };
-    host.write(delete.into()).await.expect("namespaces can be deleted");
+    delete(&host, "a").await;
     let terminating = async {
         while host.store().get(&key("a")).await.expect("it is held").status()["phase"] != "Terminating" {
             tokio::time::sleep(Duration::from_millis(10)).await;
