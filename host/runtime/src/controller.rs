@@ -188,6 +188,11 @@ impl Controller {
                 let message = format!("this host holds {} of {} leases", held.len(), placement.count());
                 self.context.event(&self.name, None, Severity::Normal, "LeaderElection", &message);
             }
+            if former.iter().any(|shard| !held.contains(shard)) {
+                // Their next holder lists them. If this host is it, it begins its feeders anew.
+                self.queue.retain(|key| placement.has(key));
+                self.follows.retain(|key| placement.has(key));
+            }
             if held.iter().any(|shard| !former.contains(shard)) {
                 // A version that was installed while another host worked has not started yet.
                 if self.lifecycle.owes_hook.load(Ordering::Relaxed) {

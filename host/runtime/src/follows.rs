@@ -151,6 +151,18 @@ impl Follows {
         sets.replace(follower, gathered) && is_some
     }
 
+    /// Drops the current sets of all keys for which `keep` is false.
+    pub(crate) fn retain(&self, keep: impl Fn(&Key) -> bool) {
+        if !self.used.load(Ordering::Acquire) {
+            return;
+        }
+        let mut sets = self.sets.lock();
+        let gone: Vec<Key> = sets.current.keys().filter(|follower| !keep(follower)).cloned().collect();
+        for follower in gone {
+            sets.replace(&follower, None);
+        }
+    }
+
     /// Drops the gathered set; the current one stays.
     pub(crate) fn roll_back(&self, follower: &Key) {
         let mut sets = self.sets.lock();

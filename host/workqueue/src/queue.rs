@@ -181,6 +181,14 @@ impl<K: Key> Queue<K> {
         self.with(|state, now| state.cancel(now, key))
     }
 
+    /// Cancels all keys for which `keep` is false, as [`Queue::cancel`] does. Returns how many. A running key without a next
+    /// run stays.
+    ///
+    /// It holds the lock of the queue for a time in proportion to the number of keys. `keep` must not use the queue.
+    pub fn retain(&self, keep: impl Fn(&K) -> bool) -> usize {
+        self.with(|state, now| state.retain(now, keep))
+    }
+
     /// Makes a waiting, ready or parked key ready in the highest band and discards its delay; failures are
     /// kept. For a running key, expedites its next run.
     pub fn expedite(&self, key: &K) -> ChangeOutcome {

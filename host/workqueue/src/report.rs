@@ -62,7 +62,7 @@ pub struct Counters {
     pub refused: u64,
     /// Errors whose text was discarded for lack of capacity.
     pub errors_left_out: u64,
-    /// Keys removed by [`cancel`](crate::Queue::cancel).
+    /// Keys removed by [`cancel`](crate::Queue::cancel) and [`retain`](crate::Queue::retain).
     pub cancelled: u64,
     /// Finished claims, by the next state of the key.
     pub finished: Finishes,

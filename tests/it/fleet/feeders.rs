@@ -74,6 +74,9 @@ async fn clocks_of_a_singleton_add_keys_where_its_lease_is() {
     })
     .await;
     assert_eq!(feeders(&a).0, ["paused"; 2]);
+    // Its keys were to run again in an hour.
+    eventually("no key on the first host", async || a.host.queue("scripted", 1).unwrap().is_empty().then_some(()))
+        .await;
 }
 
 /// C7: Each host adds the keys of its own shards.

@@ -151,6 +151,10 @@ async fn run_one(
         || controller.lifecycle.workers.are_surplus(controller.slot.concurrency())
         || !controller.feeders.barrier.has_synced();
     let (finished, claimed) = if pauses { (claim.finish(next), None) } else { claim.finish_and_claim(next) };
+    if !controller.slot.placement.has(&key) {
+        // The keys of its shard were dropped while this one ran: it must not stay as one that waits or is parked.
+        controller.queue.cancel(&key);
+    }
     if let Some(waiters) = waiters {
         waiters.settle();
     }

@@ -184,3 +184,18 @@ fn a_followed_kind_is_watched_until_its_last_follower_ends() {
     follows.keep(&demo_key("App", "a"));
     assert_eq!(follows.take_unwatched(), [secrets()], "it is followed anew");
 }
+
+#[test]
+fn the_sets_of_keys_that_another_host_has_are_dropped() {
+    let (follows, kept, gone) = (Follows::default(), demo_key("App", "kept"), demo_key("App", "gone"));
+    follows.retain(|_| false);
+    for follower in [&kept, &gone] {
+        follows.gather(follower, secret("one"));
+        follows.keep(follower);
+    }
+    follows.retain(|key| *key == kept);
+    assert_eq!(follows.followers_of_kind(&secrets()), [kept]);
+    follows.retain(|_| false);
+    assert_eq!(follows.sets.lock().bytes, 0);
+    assert!(follows.sets.lock().index.is_empty());
+}

@@ -35,6 +35,21 @@ impl<K: Key> State<K> {
     pub fn cancel(&mut self, now: Moment, key: &K) -> ChangeOutcome {
         self.tick(now);
         let Some(slot) = self.find(key) else { return ChangeOutcome::Absent };
+        let outcome = self.cancel_slot(slot);
+        self.stop_if_drained();
+        outcome
+    }
+
+    /// Cancels all keys for which `keep` is false, as [`State::cancel`] does. Returns how many.
+    pub fn retain(&mut self, now: Moment, keep: impl Fn(&K) -> bool) -> usize {
+        self.tick(now);
+        let slots: Vec<u32> = self.slab.iter().filter(|(_, item)| !keep(&item.key)).map(|(slot, _)| slot).collect();
+        let cancelled = slots.into_iter().filter(|slot| self.cancel_slot(*slot) == ChangeOutcome::Done).count();
+        self.stop_if_drained();
+        cancelled
+    }
+
+    fn cancel_slot(&mut self, slot: u32) -> ChangeOutcome {
         match &mut self.slab[slot].stage {
             ItemState::Waiting { .. } | ItemState::Ready { .. } | ItemState::Parked => {
                 self.detach(slot);
@@ -47,7 +62,6 @@ impl<K: Key> State<K> {
             ItemState::Running { dirty: None, .. } => return ChangeOutcome::Unchanged,
         }
         self.counters.cancelled += 1;
-        self.stop_if_drained();
         ChangeOutcome::Done
     }
 

@@ -86,6 +86,36 @@ fn waiting_ready_and_parked_keys_can_be_cancelled() {
 
 /// Q15: keys can be cancelled, postponed and expedited, and a missing key is reported.
 #[test]
+fn the_keys_of_a_part_can_be_cancelled_in_any_state() {
+    let mut desk = Desk::new();
+    for key in ["a-parked", "b-parked"] {
+        desk.add(key);
+        desk.run(key, parked());
+    }
+    for key in ["a-runs", "b-runs"] {
+        desk.add(key);
+        assert_eq!(desk.claim(), Some(key));
+        // It runs once more afterwards.
+        desk.add(key);
+    }
+    for (waits, ready) in [("a-waits", "a-ready"), ("b-waits", "b-ready")] {
+        desk.add_after(waits, 50);
+        desk.add(ready);
+    }
+    assert_eq!(desk.state.retain(desk.now, |key| key.starts_with('a')), 4);
+    assert_eq!(["b-waits", "b-ready", "b-parked"].map(|key| desk.at(key)), [None; 3]);
+    assert_eq!(desk.at("b-runs"), Some(KeyState::Running), "it may finish, and does not run again");
+    assert_eq!(desk.state.retain(desk.now, |key| key.starts_with('a')), 0);
+    for key in ["a-runs", "b-runs"] {
+        desk.finish(key, Next::Done);
+    }
+    desk.pass(50);
+    assert_eq!(desk.run_all(), ["a-ready", "a-runs", "a-waits"]);
+    assert_eq!((desk.at("a-parked"), desk.at("b-runs")), (Some(KeyState::Parked), None));
+}
+
+/// Q15: keys can be cancelled, postponed and expedited, and a missing key is reported.
+#[test]
 fn of_a_running_key_the_verbs_act_on_the_run_that_follows() {
     let mut desk = Desk::new();
     desk.add("a");
