@@ -12,6 +12,29 @@ use tempfile::TempDir;
 use crate::comparison::{Mutation, Pair, comparable, dice_of, difference};
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+/// Keywords that refuse documents, rules first, and defaults.
+const CONSTRAINTS: [&str; 20] = [
+    "x-kubernetes-validations",
+    "allOf",
+    "anyOf",
+    "default",
+    "enum",
+    "format",
+    "maxItems",
+    "maxLength",
+    "maxProperties",
+    "maximum",
+    "minLength",
+    "minimum",
+    "multipleOf",
+    "not",
+    "oneOf",
+    "pattern",
+    "required",
+    "uniqueItems",
+    "x-kubernetes-list-map-keys",
+    "x-kubernetes-list-type",
+];
 /// Rules of one part of a schema. Homeostat reports at most 20 violations of a document.
 const RULES: usize = 10;
 
@@ -133,9 +156,11 @@ fn updates_under_rules_are_refused_in_the_words_of_a_real_api_server() {
     assert!(different.is_empty(), "{} differ:\n{}", different.len(), different.join("\n"));
 }
 
-/// Stores a document before its definition has rules, and compares the answers to its updates, and to creations.
+/// Stores a document before its definition has rules, or other constraints, and compares the answers to its updates, and to
+/// creations.
 fn compare_transitions(pair: &Pair, plural: &str, transitions: &Value, different: &mut Vec<String>) {
-    let free = definition(plural, &without_rules(transitions["schema"].clone()));
+    let dropped = if transitions["constrains"] == true { &CONSTRAINTS[..] } else { &CONSTRAINTS[..1] };
+    let free = definition(plural, &without(dropped, transitions["schema"].clone()));
     // A kube-apiserver warns of formats that do not fit their type.
     let made = pair.ask("POST", DEFINITIONS, &free);
     assert_eq!(made.each_ref().map(|answer| answer.status), [201, 201], "{made:?}");
@@ -187,11 +212,11 @@ fn compare_transitions(pair: &Pair, plural: &str, transitions: &Value, different
     }
 }
 
-/// Returns a schema without its rules.
-fn without_rules(mut schema: Value) -> Value {
+/// Returns a schema without these keywords.
+fn without(keywords: &[&str], mut schema: Value) -> Value {
     if let Value::Object(fields) = &mut schema {
-        fields.remove("x-kubernetes-validations");
-        fields.values_mut().for_each(|field| *field = without_rules(field.take()));
+        fields.retain(|name, _| !keywords.contains(&name.as_str()));
+        fields.values_mut().for_each(|field| *field = without(keywords, field.take()));
     }
     schema
 }

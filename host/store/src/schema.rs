@@ -8,10 +8,12 @@
 
 mod built_in;
 mod check;
+mod correlation;
 mod defaults;
 mod draft;
 mod format;
 mod limits;
+mod list_types;
 pub(crate) mod normal_form;
 mod parse;
 mod prune;
@@ -235,6 +237,12 @@ impl Schema {
         let rules = self.rules.filter(|_| check::first_mistyped(self, value, path).is_none());
         let Some(Rules(rules, _)) = rules else {
             let mut violations = check::check(self, value, path);
+            if let Some(old) = old.filter(|_| !violations.is_empty() && !self.is_typed()) {
+                let mut old = old.clone();
+                prune::prune(self, &mut old, path, is_resource);
+                defaults::set(self, &mut old, is_resource)?;
+                violations = check::check_change(self, value, &old, path);
+            }
             let replicas = self.replicas.as_ref();
             violations.extend(replicas.and_then(|replicas| replicas::violation(value, "", &replicas.spec)));
             return Ok(violations);

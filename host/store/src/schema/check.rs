@@ -1,13 +1,12 @@
 //! Validates a value against its schema.
 
-use std::collections::HashMap;
-
 use homeostat_cel::quantity;
 use serde_json::{Map, Number, Value};
 
+use super::correlation::CorrelatedPart;
 use super::format::Format;
 use super::limits::{Bound, Constraints, compare, is_multiple, same};
-use super::{ListType, Reason, Schema, TypedField, ValueType, Violation};
+use super::{Reason, Schema, TypedField, ValueType, Violation, list_types};
 use crate::numbers;
 use crate::path::{Path, shortened};
 use crate::violation::{VALUE_CHARS_MAX, VIOLATIONS_MAX, shown, type_name};
@@ -21,15 +20,26 @@ const VALUES_SHOWN_MAX: usize = 20;
 /// Returns the violations of a value at `path`.
 pub(super) fn check(schema: &Schema, value: &Value, path: &Path<'_>) -> Vec<Violation> {
     let mut report = SchemaChecker::new(VIOLATIONS_MAX, false);
-    report.value(schema, value, path);
-    report.found
+    report.value(schema, value, None, path);
+    report.with(list_types::check(schema, value, path))
+}
+
+/// Returns the violations of a value at `path` that replaces another one.
+///
+/// A part that stays as it was may go on violating its schema, so that a stricter schema does not make stored resources unusable.
+/// Lists may have repeated items if a list had some before. Source: Kubernetes (`CRDValidationRatcheting`).
+pub(super) fn check_change(schema: &Schema, value: &Value, old: &Value, path: &Path<'_>) -> Vec<Violation> {
+    let mut report = SchemaChecker::new(VIOLATIONS_MAX, false);
+    report.value(schema, value, Some(CorrelatedPart { schema, value: old }), path);
+    let had_faults = !list_types::check(schema, old, path).is_empty();
+    report.with(if had_faults { Vec::new() } else { list_types::check(schema, value, path) })
 }
 
 /// Returns the violations of a default. As in Kubernetes, its lists may have duplicates, and it has any type where integers
 /// and strings are allowed: a document that gets such a default is refused.
 pub(super) fn check_default(schema: &Schema, default: &Value, path: &Path<'_>) -> Vec<Violation> {
     let mut report = SchemaChecker::new(VIOLATIONS_MAX, true);
-    report.value(schema, default, path);
+    report.value(schema, default, None, path);
     report.found
 }
 
@@ -48,11 +58,6 @@ pub(super) fn first_mistyped(schema: &Schema, value: &Value, path: &Path<'_>) ->
         }
         _ => None,
     }
-}
-
-/// Returns the values by which an item of a list is identified, as text. One that lacks a key is none without it.
-pub(super) fn identity(keys: &[String], item: &Value) -> String {
-    keys.iter().filter_map(|key| Some((key.clone(), item.get(key)?.clone()))).collect::<Value>().to_string()
 }
 
 /// Returns a number of things.
@@ -79,8 +84,15 @@ impl SchemaChecker {
     /// Returns whether a value is valid.
     fn fits(&self, schema: &Schema, value: &Value, path: &Path<'_>) -> bool {
         let mut report = Self::new(1, self.is_default);
-        report.value(schema, value, path);
+        report.value(schema, value, None, path);
         report.found.is_empty()
+    }
+
+    /// Returns the violations, with more of them after these.
+    fn with(mut self, more: Vec<Violation>) -> Vec<Violation> {
+        self.found.extend(more);
+        self.found.truncate(self.count_max);
+        self.found
     }
 
     fn is_full(&self) -> bool {
@@ -98,7 +110,16 @@ impl SchemaChecker {
         self.add(path, Reason::Invalid, format!("{shown}: {path} in body {should}"));
     }
 
-    fn value(&mut self, schema: &Schema, value: &Value, path: &Path<'_>) {
+    /// Validates a value that replaces a part of the document before a write, if there is one.
+    fn value(&mut self, schema: &Schema, value: &Value, old: Option<CorrelatedPart<'_>>, path: &Path<'_>) {
+        let before = self.found.len();
+        self.whole_value(schema, value, old, path);
+        if self.found.len() > before && old.is_some_and(|old| old.is_same(value)) {
+            self.found.truncate(before);
+        }
+    }
+
+    fn whole_value(&mut self, schema: &Schema, value: &Value, old: Option<CorrelatedPart<'_>>, path: &Path<'_>) {
         if self.is_full() || (value.is_null() && schema.nullable) {
             return;
         }
@@ -139,8 +160,8 @@ impl SchemaChecker {
             self.required_texts(schema, value, path);
         }
         match value {
-            Value::Object(fields) => self.fields(schema, fields, path),
-            Value::Array(items) => self.items(schema, items, path),
+            Value::Object(fields) => self.fields(schema, fields, old, path),
+            Value::Array(items) => self.items(schema, items, old, path),
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
         }
     }
@@ -156,17 +177,24 @@ impl SchemaChecker {
         self.found.push(Violation { path: NO_PATH.to_owned(), reason: Reason::Invalid, detail });
     }
 
-    fn fields(&mut self, schema: &Schema, fields: &Map<String, Value>, path: &Path<'_>) {
+    fn fields(
+        &mut self,
+        schema: &Schema,
+        fields: &Map<String, Value>,
+        old: Option<CorrelatedPart<'_>>,
+        path: &Path<'_>,
+    ) {
         if schema.embedded {
             self.resource(fields, path);
         }
         for (name, value) in fields {
+            let old = old.and_then(|old| old.field(name));
             if let Some(property) = schema.properties.get(name) {
-                self.value(property, value, &path.field(name));
+                self.value(property, value, old, &path.field(name));
             } else if let Some(additional) = &schema.additional {
                 // Kubernetes has both forms.
                 let path = if schema.is_typed() { path.key(name) } else { path.field(name) };
-                self.value(additional, value, &path);
+                self.value(additional, value, old, &path);
             }
         }
     }
@@ -198,48 +226,11 @@ impl SchemaChecker {
         self.add(path, Reason::TypeInvalid, format!("{found:?}: {path} in body must be of type {wanted}: {found:?}"));
     }
 
-    fn items(&mut self, schema: &Schema, items: &[Value], path: &Path<'_>) {
-        match &schema.list {
-            // The rules of built-in kinds find their duplicates.
-            _ if schema.is_typed() || self.is_default => {}
-            ListType::Atomic => {}
-            ListType::Set => self.duplicates(items, path, Value::to_string, shown),
-            ListType::Map(keys) => match items.iter().position(|item| !item.is_object() && !item.is_null()) {
-                Some(at) => {
-                    let shown = match &items[at] {
-                        Value::Array(_) => shortened(&items[at].to_string(), VALUE_CHARS_MAX),
-                        other => shown(other),
-                    };
-                    let detail = format!("{shown}: must be an object for an array of list-type map");
-                    self.add(&path.item(at), Reason::Invalid, detail);
-                }
-                None => {
-                    let identity = |item: &Value| identity(keys, item);
-                    self.duplicates(items, path, identity, identity);
-                }
-            },
-        }
+    fn items(&mut self, schema: &Schema, items: &[Value], old: Option<CorrelatedPart<'_>>, path: &Path<'_>) {
         let Some(schema) = schema.items() else { return };
-        for (at, item) in items.iter().enumerate() {
-            self.value(schema, item, &path.item(at));
-        }
-    }
-
-    fn duplicates(
-        &mut self,
-        items: &[Value],
-        path: &Path<'_>,
-        identity: impl Fn(&Value) -> String,
-        shown: impl Fn(&Value) -> String,
-    ) {
-        let mut counts = HashMap::with_capacity(items.len());
-        for (at, item) in items.iter().enumerate() {
-            let count: &mut usize = counts.entry(identity(item)).or_default();
-            *count += 1;
-            // Only the first repetition is named.
-            if *count == 2 {
-                self.add(&path.item(at), Reason::Duplicate, shortened(&shown(item), VALUE_CHARS_MAX));
-            }
+        let old = old.map_or_else(|| vec![None; items.len()], |old| old.items(items));
+        for (at, (item, old)) in items.iter().zip(old).enumerate() {
+            self.value(schema, item, old, &path.item(at));
         }
     }
 
@@ -331,7 +322,8 @@ impl SchemaChecker {
             self.add(path, Reason::TooMany, format!("{count}: must have at most {}", counted(most, "item")));
         }
         if limits.unique_items {
-            self.duplicates(items, path, Value::to_string, shown);
+            let room = self.count_max.saturating_sub(self.found.len());
+            self.found.extend(list_types::duplicates(items, path, Value::to_string, shown).take(room));
         }
     }
 
@@ -348,8 +340,8 @@ impl SchemaChecker {
         }
     }
 
-    /// Checks the combinations of schemas. Kubernetes reports them without a path, with the violations of the alternative
-    /// that fits best.
+    /// Checks the combinations of schemas. In these, a part has to fit although it stays as it was. Kubernetes reports them
+    /// without a path, with the violations of the alternative that fits best.
     fn combinations(&mut self, limits: &Constraints, value: &Value, path: &Path<'_>) {
         let all = limits.all_of.iter().map(|schema| self.alternative(schema, value, path)).collect::<Vec<_>>();
         let valid = all.iter().filter(|checked| checked.found.is_empty()).count();
@@ -393,7 +385,7 @@ impl SchemaChecker {
     /// Validates a value against one schema of several.
     fn alternative(&self, schema: &Schema, value: &Value, path: &Path<'_>) -> Self {
         let mut report = Self::new(self.count_max, self.is_default);
-        report.value(schema, value, path);
+        report.value(schema, value, None, path);
         report
     }
 

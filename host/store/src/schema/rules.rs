@@ -9,13 +9,13 @@ mod keywords;
 mod parse;
 
 use std::cell::OnceCell;
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use homeostat_cel::{Budget, EvaluationError, Expression, Output, Type, Variable};
 use serde_json::Value;
 
-use super::check::{NO_PATH, identity};
+use super::check::NO_PATH;
+use super::correlation::{by_identity, identity, is_same};
 use super::{ListType, Reason, Schema, VIOLATIONS_MAX, Violation};
 use crate::path::Path;
 use crate::violation::{shown, type_name};
@@ -117,34 +117,6 @@ impl Before<'_> {
             }
             (None, None) => false,
         }
-    }
-}
-
-/// Returns whether two values are the same. The order of items that have identities does not count. As in Kubernetes, fields
-/// without a schema are never the same.
-fn is_same(schema: &Schema, old: &Value, now: &Value) -> bool {
-    let is_same_part =
-        |part: Option<&Schema>, old: &Value, now: &Value| part.is_some_and(|part| is_same(part, old, now));
-    match (old, now) {
-        (Value::Object(old), Value::Object(now)) => {
-            let mut fields = now.iter();
-            let is_same_field = |(name, now): (&String, &Value)| {
-                old.get(name).is_some_and(|old| is_same_part(schema.field(name), old, now))
-            };
-            old.len() == now.len() && fields.all(is_same_field)
-        }
-        (Value::Array(old), Value::Array(now)) => match &schema.list {
-            ListType::Map(_) if old.len() != now.len() => false,
-            ListType::Map(keys) => {
-                let by_identity = by_identity(&schema.list, Some(old));
-                now.iter().all(|now| {
-                    let old = by_identity.get(&identity(keys, now));
-                    old.is_some_and(|old| is_same_part(schema.items(), old, now))
-                })
-            }
-            ListType::Atomic | ListType::Set => old == now,
-        },
-        _ => old == now,
     }
 }
 
@@ -308,13 +280,5 @@ impl RuleChecker {
             }
             Ok(_) | Err(_) => None,
         }
-    }
-}
-
-/// Returns the items of a list before the write by their identities; none for a list whose items have none.
-fn by_identity<'a>(list: &ListType, old: Option<&'a Vec<Value>>) -> HashMap<String, &'a Value> {
-    match (list, old) {
-        (ListType::Map(keys), Some(old)) => old.iter().map(|item| (identity(keys, item), item)).collect(),
-        _ => HashMap::new(),
     }
 }

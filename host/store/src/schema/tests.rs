@@ -1,3 +1,4 @@
+mod changes;
 mod fill;
 mod keywords;
 mod properties;

@@ -28,7 +28,7 @@ pub(super) fn admit(
     let Some(schema) = schema else { return Ok(()) };
     let status = fields(document).remove("status");
     let (mut violations, status) = match part {
-        Some(Subresource::Status) => admit_status(schema, status)?,
+        Some(Subresource::Status) => admit_status(schema, status, old.map(|old| &old["status"]))?,
         None | Some(_) => {
             let mut violations = schema.admit(document, &Path::ROOT, true, old, part)?;
             // This write cannot set a status, so a required status does not apply.
@@ -37,7 +37,7 @@ pub(super) fn admit(
             if old.is_some() {
                 (violations, status)
             } else {
-                let (found, written) = admit_status(schema, status)?;
+                let (found, written) = admit_status(schema, status, None)?;
                 violations.extend(found);
                 (violations, written.or(schema.first_status(document)?).or(by_default))
             }
@@ -180,13 +180,17 @@ fn unchecked_rules() -> Violation {
     Violation { path: "<nil>".to_owned(), reason: Reason::Invalid, detail: detail.to_owned() }
 }
 
-/// Admits a status; drops one that the schema does not know.
-fn admit_status(schema: &Schema, status: Option<Value>) -> Result<(Vec<Violation>, Option<Value>)> {
+/// Admits a status; drops one that the schema does not know. `old` is the status before the write, `None` for a new resource.
+fn admit_status(
+    schema: &Schema,
+    status: Option<Value>,
+    old: Option<&Value>,
+) -> Result<(Vec<Violation>, Option<Value>)> {
     let Some(mut status) = status else { return Ok((Vec::new(), None)) };
     let replicas = schema.check_status_replicas(&status);
     match schema.field("status") {
         Some(schema) => {
-            let mut violations = schema.admit(&mut status, &Path::ROOT.field("status"), false, None, None)?;
+            let mut violations = schema.admit(&mut status, &Path::ROOT.field("status"), false, old, None)?;
             violations.extend(replicas);
             Ok((violations, Some(status)))
         }

@@ -59,8 +59,8 @@ fn the_definition_of_cert_managers_certificate_holds() {
         "spec.privateKey.algorithm: Unsupported value: \"DSA\": supported values: \"RSA\", \"ECDSA\", \"Ed25519\"",
         "spec.privateKey.size: Invalid value: 257: spec.privateKey.size in body should be a multiple of 64",
         "spec.secretName: Invalid value: \"Web\": spec.secretName in body should match",
-        "spec.usages[1]: Duplicate value: \"signing\"",
         "spec.usages[2]: Unsupported value: \"cooking\"",
+        "spec.usages[1]: Duplicate value: \"signing\"",
     ];
     assert_eq!(wrong.len(), starts.len(), "{wrong:#?}");
     assert!(wrong.iter().zip(starts).all(|(wrong, start)| wrong.starts_with(start)), "{wrong:#?}");
