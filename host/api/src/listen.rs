@@ -9,11 +9,15 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, UnixListener, UnixStream, lookup_host};
+use tokio::net::{TcpListener, TcpSocket, UnixListener, UnixStream, lookup_host};
 
 use crate::Address;
 use crate::Error;
 use crate::client::Client;
+
+/// Connections that wait to be accepted; the kernel may allow fewer (`net.core.somaxconn`). Beyond them, a client tries again after
+/// a second.
+const BACKLOG: u32 = 4096;
 
 /// A byte stream of a connection.
 pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -45,7 +49,7 @@ impl Listener {
     pub(crate) async fn bind(address: &Address, has_tokens: bool) -> Result<Self, Error> {
         match address {
             Address::Unix(path) => bind_unix(path).await,
-            Address::Tcp(number) if number.ip().is_loopback() => bind_tcp(address, &[*number]).await.map(Self::Tcp),
+            Address::Tcp(number) if number.ip().is_loopback() => bind_tcp(address, &[*number]).map(Self::Tcp),
             Address::Tcp(number) => Err(Error::NotLoopback { address: *number }),
             Address::Tls { host, port } => {
                 let found = lookup_host((host.as_str(), *port)).await;
@@ -54,7 +58,7 @@ impl Listener {
                 if !has_tokens && !numbers.iter().all(|number| number.ip().is_loopback()) {
                     return Err(Error::NoTokens { address: address.clone() });
                 }
-                Ok(Self::Tls { listener: bind_tcp(address, &numbers).await?, host: host.clone() })
+                Ok(Self::Tls { listener: bind_tcp(address, &numbers)?, host: host.clone() })
             }
         }
     }
@@ -94,11 +98,27 @@ impl Drop for Socket {
     }
 }
 
-async fn bind_tcp(address: &Address, numbers: &[SocketAddr]) -> Result<TcpListener, Error> {
-    TcpListener::bind(numbers).await.map_err(|source| match source.kind() {
+/// Listens on the first of several addresses that is free.
+fn bind_tcp(address: &Address, numbers: &[SocketAddr]) -> Result<TcpListener, Error> {
+    let mut last = io::ErrorKind::AddrNotAvailable.into();
+    for number in numbers {
+        match listen_tcp(*number) {
+            Ok(listener) => return Ok(listener),
+            Err(error) => last = error,
+        }
+    }
+    Err(match last.kind() {
         io::ErrorKind::AddrInUse => Error::InUse { address: address.clone() },
-        _ => Error::Bind { address: address.clone(), source },
+        _ => Error::Bind { address: address.clone(), source: last },
     })
+}
+
+fn listen_tcp(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    // A host that starts again takes its port although connections of the last one still end.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
 }
 
 async fn bind_unix(path: &Path) -> Result<Listener, Error> {

@@ -78,9 +78,9 @@ pub(crate) async fn answer(request: &ResourceRequest<'_>, key: &Key, stream: &st
         "" if is_log => Ok(StatusCode::NO_CONTENT.into_response()),
         "" => Err(Failure::bad_request(format!("pod {} does not have a host assigned", key.name()))),
         node => {
-            let what = if is_log { "the log" } else { "the containers" };
+            let what = if is_log { "the log is" } else { "the containers are" };
             Err(Failure::unavailable(format!(
-                "{what} of the pod {:?} is on the node {node:?}, which this host does not call",
+                "{what} on the node {node:?} of the pod {:?}, which this host does not call",
                 key.name()
             )))
         }

@@ -8,8 +8,8 @@ use bytes::Bytes;
 use homeostat_builtin::{autoscaler, cbor, protobuf};
 use homeostat_runtime::{Error, KindInfo, Requester};
 use homeostat_store::{
-    Change, FieldValidation, Key, Precondition, Propagation, Query, Request, ScaleRequest, Selector, Subresource,
-    Write, WriteResponse,
+    Change, FieldValidation, Key, OPERATIONS_MAX, Precondition, Propagation, Query, Request, ScaleRequest, Selector,
+    Subresource, Write, WriteResponse,
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -98,7 +98,10 @@ impl RequestContext<'_> {
             patch if *self.method == Method::PATCH && patch.starts_with("application/") => {}
             _ => return Err(unsupported()),
         }
-        // As Go does, it replaces bytes that are not UTF-8.
+        if self.content_type().ends_with("yaml") && std::str::from_utf8(&self.body).is_err() {
+            return Err(Failure::bad_request("error converting YAML to JSON: yaml: invalid leading UTF-8 octet"));
+        }
+        // As Go does for JSON, it replaces bytes that are not UTF-8.
         let text = String::from_utf8_lossy(&self.body);
         let not_json = match serde_json::from_str(&text) {
             Ok(document) => return Ok(document),
@@ -133,7 +136,15 @@ impl RequestContext<'_> {
         match self.content_type() {
             "application/merge-patch+json" => Ok(Change::Merge(self.document()?)),
             "application/strategic-merge-patch+json" => Ok(Change::Strategic(self.document()?)),
-            "application/json-patch+json" => Ok(Change::Json(self.document()?)),
+            "application/json-patch+json" => {
+                let patch = self.document()?;
+                let count = patch.as_array().map_or(0, Vec::len);
+                if count > OPERATIONS_MAX {
+                    let words = "The allowed maximum operations in a JSON patch is";
+                    return Err(Failure::too_large(format!("{words} {OPERATIONS_MAX}, got {count}")));
+                }
+                Ok(Change::Json(patch))
+            }
             other => Err(Failure::unsupported_media_type(format!(
                 "a patch of the type `{other}` is not supported here: use application/merge-patch+json, application/json-patch+json \
                  or application/strategic-merge-patch+json"

@@ -353,10 +353,18 @@ async fn delete(request: &ResourceRequest<'_>, key: Key) -> Result<Response, Fai
     let precondition = deletion.precondition()?;
     let kind = key.kind().clone();
     let grace_seconds = deletion.grace_seconds();
-    let mut write = request.write(Write::Delete { key, precondition, propagation, grace_seconds })?;
+    let wanted = precondition.clone();
+    let mut write = request.write(Write::Delete { key: key.clone(), precondition, propagation, grace_seconds })?;
     write.dry_run |= deletion.is_dry_run()?;
     request.http.warnings.add(write_warnings::of_deletion(request, deletion.has_propagation()));
-    let WriteResponse { resource, change, .. } = request.submit(write).await?;
+    let WriteResponse { resource, change, .. } = match request.submit(write).await {
+        Ok(deleted) => deleted,
+        Err(error @ homeostat_runtime::Error::Store(Error::Conflict { .. })) => {
+            let current = request.http.api.host.store().get_live(&key).await.ok();
+            return Err(write_refusals::of_precondition(request, &wanted, current.as_deref(), error));
+        }
+        Err(error) => return Err(error.into()),
+    };
     if change != Some(EventType::Deleted) || returns_deleted(request.info) {
         // The resource waits for its finalizers, or clients expect it.
         return Ok(ResourceEncoder::of(request).response(&resource));

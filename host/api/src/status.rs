@@ -97,6 +97,19 @@ impl Failure {
         failure
     }
 
+    /// Refuses a write whose precondition does not hold. As in Kubernetes, it names the kind in place of the plural.
+    pub(crate) fn unmet(kind: &Kind, name: &str, reason: &str) -> Self {
+        let whole = [kind.name.as_str(), kind.group.as_str()].join(".");
+        let whole = whole.trim_end_matches('.');
+        let message = format!("Operation cannot be fulfilled on {whole} \"{name}\": {reason}");
+        let mut failure = Self::new(StatusCode::CONFLICT, "Conflict", message);
+        *failure.details = json!({ "name": name, "kind": kind.name });
+        if !kind.group.is_empty() {
+            failure.details["group"] = kind.group.clone().into();
+        }
+        failure
+    }
+
     pub(crate) fn not_acceptable(message: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", message)
     }

@@ -3,7 +3,7 @@
 use axum::http::Method;
 use homeostat_builtin::json_types;
 use homeostat_runtime::Error::{self, Store};
-use homeostat_store::{Change, Request};
+use homeostat_store::{Change, Precondition, Request, Resource};
 use serde_json::Value;
 
 use crate::request::ResourceRequest;
@@ -75,6 +75,29 @@ pub(crate) fn of(request: &ResourceRequest<'_>, error: Error) -> Failure {
         }
         _ => error.into(),
     }
+}
+
+/// Returns the refusal of a deletion whose precondition does not hold for the current resource, if there is one.
+pub(crate) fn of_precondition(
+    request: &ResourceRequest<'_>,
+    wanted: &Precondition,
+    current: Option<&Resource>,
+    error: Error,
+) -> Failure {
+    let words = |what: &str, wanted: &str, found: &str, advice: &str| {
+        format!("the {what} in the precondition ({wanted}) does not match the {what} in record ({found}). {advice}")
+    };
+    let reason = match (current, wanted) {
+        (Some(current), Precondition { uid: Some(uid), .. }) if uid != current.uid() => {
+            words("UID", uid, current.uid(), "The object might have been deleted and then recreated")
+        }
+        (Some(current), Precondition { revision: Some(revision), .. }) if *revision != current.revision() => {
+            let [wanted, found] = [*revision, current.revision()].map(|revision| revision.to_string());
+            words("ResourceVersion", &wanted, &found, "The object might have been modified")
+        }
+        _ => return error.into(),
+    };
+    Failure::unmet(&request.info.kind, current.map_or("", |current| current.key().name()), &reason)
 }
 
 /// Returns a patch as a refusal shows it: one by merge keys as Go prints it.

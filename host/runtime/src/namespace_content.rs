@@ -29,7 +29,7 @@ use crate::kinds::KindInfo;
 use crate::namespaces::{key, namespaces};
 use crate::native_controller::{self, NativeReconciler};
 
-/// The namespaces that always exist.
+/// The namespaces that always exist. One that is deleted is created again, as in Kubernetes.
 const INITIAL: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
 /// The entry of `spec.finalizers` that stands for the content.
 const FINALIZER: &str = "kubernetes";
@@ -84,7 +84,8 @@ impl NativeReconciler for NamespaceReconciler {
         if event.kind == EventType::Deleted || event.resource.is_deleting() {
             self.context.admission.namespaces.forget(name);
         }
-        if event.resource.is_deleting() { vec![name.into()] } else { Vec::new() }
+        let is_initial = event.kind == EventType::Deleted && INITIAL.contains(&name);
+        if event.resource.is_deleting() || is_initial { vec![name.into()] } else { Vec::new() }
     }
 
     async fn reconcile(&self, name: &Arc<str>) -> Result<Next, String> {
@@ -98,9 +99,15 @@ impl NativeReconciler for NamespaceReconciler {
 impl NamespaceReconciler {
     async fn sync(&self, name: &str) -> homeostat_store::Result<Next> {
         let store = &*self.context.store;
-        let Some(namespace) = found(store.get(&key(name)).await)?.filter(|namespace| namespace.is_deleting()) else {
+        let Some(namespace) = found(store.get(&key(name)).await)? else {
+            if INITIAL.contains(&name) {
+                create_initial(&self.context).await?;
+            }
             return Ok(Next::Done);
         };
+        if !namespace.is_deleting() {
+            return Ok(Next::Done);
+        }
         if !names_finalizer(&namespace) {
             return Ok(Next::Done);
         }

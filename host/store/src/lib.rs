@@ -66,7 +66,7 @@ pub use index::{IndexTerm, TERMS_MAX as INDEX_TERMS_MAX, UNDECLARED_TERMS_MAX as
 pub use leases::{LeaseRequests, LeaseStore, LeaseWatch, OtherTerm};
 pub use listing::{ResourcePages, continue_after, continue_in_present};
 pub use model::{FarOwner, Key, Kind, OwnerReference, Resource, Revision, Target, VersionRank, View};
-pub use patch::Change;
+pub use patch::{Change, OPERATIONS_MAX};
 pub use routed::{OwnerKinds, RoutedStore, STORES_MAX, StorePart};
 pub use rule_check::needs_rules;
 pub use scale::ScaleRequest;

@@ -12,7 +12,9 @@ use serde_json::Value;
 use crate::schema::Schema;
 use crate::{DOCUMENT_BYTES_MAX, DOCUMENT_DEPTH_MAX, Error, Result, validate};
 
-const OPERATIONS_MAX: usize = 1000;
+/// The most operations of a JSON patch.
+pub const OPERATIONS_MAX: usize = 1000;
+
 /// A patch of a document.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

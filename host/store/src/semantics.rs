@@ -60,7 +60,7 @@ pub use self::draft::{draft_document, plan_draft};
 pub(crate) use self::identity::check_precondition;
 use self::identity::{check_identity, check_names, metadata_precondition};
 pub use self::mutation::{Mutation, MutationError, defaulted, mutated};
-use crate::model::{finalizers, is_held};
+use crate::model::is_held;
 use crate::ownership::{self, Operation, Writer};
 use crate::schema::{Generation, Schema, Schemas, VersionSchema};
 use crate::{
@@ -534,10 +534,7 @@ fn store(
     if !current.is_deleting() {
         return Ok(Decision::Put(resource));
     }
-    if let Some(new) = finalizers(&document).find(|new| current.finalizers().all(|old| old != *new)) {
-        let reason = format!("cannot add `{new}` to a resource that is being deleted");
-        return Err(Error::invalid("metadata.finalizers", reason));
-    }
+    delete::check_finalizers(&document, current)?;
     Ok(if is_held(&document) { Decision::Put(resource) } else { Decision::Remove(resource) })
 }
 

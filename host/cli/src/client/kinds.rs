@@ -150,7 +150,10 @@ impl Kinds {
     pub(crate) fn unknown(&self, word: &str) -> String {
         let similar = self.similar(word);
         if similar.is_empty() {
-            format!("the host knows no kind `{word}`; `homeostat get crd` lists those that manifests declared")
+            format!(
+                "the host knows no kind `{word}`; `homeostat get crd` lists those that manifests declared, and a host that still \
+                 builds or loads a component does not know its kinds yet"
+            )
         } else {
             format!("the host knows no kind `{word}`; did you mean {}?", similar.join(" or "))
         }

@@ -5,10 +5,11 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
 
+use super::admit::what;
 use super::{Decision, WriteContext, build_resource_of_any_size, generation_rule, metadata, set, timestamp};
-use crate::model::{grace_seconds, holds_content, is_held, is_namespace};
-use crate::schema::{Generation, Schema};
-use crate::{FINALIZER_FOREGROUND, FINALIZER_ORPHAN, Propagation, Resource, Result, ownership};
+use crate::model::{self, grace_seconds, holds_content, is_held, is_namespace};
+use crate::schema::{Generation, Reason, Schema, Violation};
+use crate::{Error, FINALIZER_FOREGROUND, FINALIZER_ORPHAN, Propagation, Resource, Result, ownership};
 
 /// The finalizer in the spec of a namespace whose content the host deletes. Source: Kubernetes.
 const FINALIZER_CONTENT: &str = "kubernetes";
@@ -125,4 +126,21 @@ fn mark_or_remove(current: &Arc<Resource>, mut document: Value, context: &WriteC
     // Not bounded by the document size: the deletion mark may make it longer.
     let resource = build_resource_of_any_size(&document, Some(current))?;
     Ok(if is_held { Decision::Put(resource) } else { Decision::Remove(resource) })
+}
+
+/// Checks that the new document of a resource that is being deleted has no new finalizers.
+///
+/// # Errors
+/// `InvalidFields`, in the words of Kubernetes.
+pub(super) fn check_finalizers(document: &Value, current: &Resource) -> Result<()> {
+    let new: Vec<&str> =
+        model::finalizers(document).filter(|new| current.finalizers().all(|old| old != *new)).collect();
+    if new.is_empty() {
+        return Ok(());
+    }
+    // The list as Go prints it.
+    let list = new.iter().map(|new| format!("{new:?}")).collect::<Vec<_>>().join(", ");
+    let words = "no new finalizers can be added if the object is being deleted, found new finalizers";
+    let (path, detail) = ("metadata.finalizers".to_owned(), format!("{words} []string{{{list}}}"));
+    Err(Error::invalid_fields(what(document), vec![Violation { path, reason: Reason::Forbidden, detail }]))
 }
