@@ -5,6 +5,7 @@ mod feeders;
 mod hand_over;
 mod host_resources;
 mod loads;
+mod refusals;
 mod rollouts;
 mod simulation;
 mod webhooks;

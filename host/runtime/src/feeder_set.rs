@@ -335,7 +335,10 @@ impl FeederSet {
                 Arc::new(WatchFeeder::new(&watch.name, watches, watch.of.kind, manages, how, watch.changes, *grants))
             }
             FeederSpec::Resync(kind, every) => Arc::new(ResyncFeeder { store, kind, every }),
-            FeederSpec::Poll(every) => Arc::new(PollFeeder { controller, slot, owner: whose, context, every }),
+            FeederSpec::Poll(every) => {
+                let (account, tasks, end) = (self.account.clone(), self.tasks.clone(), self.end.clone());
+                Arc::new(PollFeeder { controller, slot, owner: whose, context, every, account, tasks, end })
+            }
             FeederSpec::Declared(definition) => {
                 let (source, clock) = (definition.source.clone(), WallClock::system());
                 let adder = KeyAdder { store: store.clone(), definition: *definition };

@@ -215,6 +215,31 @@ fn the_next_holder_of_a_cluster_goes_on_with_the_step_of_a_rollout() {
     kill_the_holder_in_a_step(&in_cluster("fleet-rollout-step", "admin"));
 }
 
+/// The holder of a controller dies while a candidate is its shadow. The next one begins the shadow again: no key has the
+/// candidate meanwhile, and all have it in the end.
+#[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
+#[test]
+fn the_next_holder_begins_a_shadow_again() {
+    let (holder, others) = fleet(&in_nats("fleet-rollout-shadow"), &["a", "b"]);
+    let shadow = json!({"for": "5s", "reconciles": 1, "differences": "any"});
+    for member in others.iter().chain([&holder]) {
+        member.edit(&version("two"), &json!({"strategy": "shadow", "shadow": shadow}));
+    }
+    holder.until_phase("shadow");
+    others[0].until_phase("listing");
+    drop(holder.kill());
+    let (next, _, _) = holder_of(others);
+    let versions = next.until("its own shadow", |_| {
+        let versions = next.versions()?;
+        // The shadow has not ended since.
+        (next.status()?["rollout"]["phase"] == "shadow").then_some(versions)
+    });
+    assert!(versions.iter().all(|by| by == &["one"]), "{versions:?}");
+    let complete = next.until_phase("complete");
+    assert!(complete["shadow"]["compared"].as_u64() > Some(0), "{complete}");
+    next.until_versions("version two after version one", never_goes_back);
+}
+
 /// A version that was rolled back is not tried by the next holder, nor by a host that was away, before a person says so.
 #[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
 #[test]

@@ -1,11 +1,14 @@
 //! Simulations of a fleet in virtual time: whole hosts with real guests, queues, workers, leases, shards and rollouts
 //! over one simulated store. A seed determines all changes and faults.
 //!
-//! Hosts die, restart, drain, and come back with other shards. They roll new versions out together. Their connections are cut, slow, lose messages, and deliver
-//! requests long after their sender has given up. Clocks differ by one percent, and people delete records of leases.
+//! Hosts die, restart, drain, and come back with other shards. They roll new versions out together. Their connections
+//! are cut, slow, lose messages, and deliver requests long after their sender has given up. Clocks differ by one percent,
+//! the time of day of a host jumps, and people delete records of leases. Only the times in the `Host` resources read the
+//! time of day that jumps.
 //! `HOMEOSTAT_FLEET_SEED=N` runs one seed, and `HOMEOSTAT_FLEET_SEEDS=N` the first N instead of the default number.
 //!
-//! Deliberately absent: processes that stop between two instructions, which `homeostat_fleet::simulation` has.
+//! Deliberately absent: processes that stop between two instructions, which `homeostat_fleet::simulation` has. All hosts
+//! of a run share one executor with virtual time, and it cannot stop the tasks of one host alone.
 
 mod journal;
 mod manifest;
@@ -13,7 +16,8 @@ mod network;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime};
 
 use homeostat_fixtures::{MemoryLeases, demo, demo_kind, memory_store};
 use homeostat_fleet::{Identity, LeaseName, Times};
@@ -35,7 +39,7 @@ const SEEDS: u64 = 6;
 const FAULTS: Duration = Duration::from_secs(8 * 60);
 const STEP_MAX: Duration = Duration::from_secs(12);
 /// The time without faults. Leases have stopped to move a minute before its end.
-const QUIET: Duration = Duration::from_secs(6 * 60);
+const QUIET: Duration = Duration::from_secs(8 * 60);
 const STILL: Duration = Duration::from_secs(60);
 /// How long after the last fault every change has been reconciled, in lengths of a lease, and besides.
 const SETTLED_LENGTHS: u32 = 4;
@@ -49,6 +53,8 @@ const NAME: &str = "tally";
 const KIND: &str = "Tally";
 /// How late a request arrives at most.
 const LATE_MAX: Duration = Duration::from_secs(60);
+/// The time of day of a host jumps within this time after the epoch of Unix.
+const TIME_OF_DAY_MAX: Duration = Duration::from_secs(365 * 86_400);
 
 /// A host of the fleet that runs.
 struct Member {
@@ -56,6 +62,9 @@ struct Member {
     link: Arc<Link>,
     /// The connection to its own store.
     disk: Arc<Link>,
+    placement: Placement,
+    /// What its time of day is ahead of the simulated time, in seconds.
+    ahead_s: Arc<AtomicU64>,
 }
 
 /// The fleet, its store, and the dice that choose the steps.
@@ -143,19 +152,25 @@ impl World {
         // The rates of two clocks differ by up to two percent.
         let (rate, origin) = (self.dice.below(21), self.origin);
         let clock = Arc::new(move || origin.elapsed() * u32::try_from(990 + rate).unwrap() / 1000);
-        let fleet = FleetOptions { identity, times: self.times, clock, ..FleetOptions::default() };
+        let ahead_s = Arc::new(AtomicU64::new(TIME_OF_DAY_MAX.as_secs() / 2));
+        let ahead = Arc::clone(&ahead_s);
+        let time_of_day = Arc::new(move || {
+            SystemTime::UNIX_EPOCH + origin.elapsed() + Duration::from_secs(ahead.load(Ordering::Relaxed))
+        });
+        let fleet = FleetOptions { identity, times: self.times, clock, time_of_day, ..FleetOptions::default() };
         let stores = Stores::Routed(Arc::new(routed));
         let seed = Some(self.dice.number());
         let options = Options { fleet, seed, ..Options::with_stores(code().engine.clone(), stores) };
         let host = Host::start(options).await.unwrap();
         put(&host, self.manifest).await;
         host.run_controllers(Arc::new(TallyCode)).await.unwrap();
-        self.members.insert(name, Member { host, link, disk });
+        let placement = self.manifest.placement;
+        self.members.insert(name, Member { host, link, disk, placement, ahead_s });
     }
 
     /// Ends a host in order.
     async fn stop_host(&mut self, name: &'static str) {
-        if let Some(Member { host, link, disk }) = self.members.remove(name) {
+        if let Some(Member { host, link, disk, .. }) = self.members.remove(name) {
             host.shutdown(Duration::from_secs(2)).await;
             for link in [link, disk] {
                 link.set(Faults { is_cut: true, ..Faults::default() });
@@ -165,7 +180,7 @@ impl World {
 
     /// Cuts a host off for ever. The requests of its last moment arrive late.
     async fn kill_host(&mut self, name: &'static str) {
-        if let Some(Member { host, link, disk }) = self.members.remove(name) {
+        if let Some(Member { host, link, disk, .. }) = self.members.remove(name) {
             link.set(Faults { late_percent: 100, late_max: LATE_MAX, ..Faults::default() });
             for _ in 0..4 {
                 self.change().await;
@@ -186,7 +201,7 @@ impl World {
     async fn step(&mut self) -> String {
         let name = self.one_of(&HOSTS);
         let millis = |dice: &mut Dice, max| Duration::from_millis(dice.below(max));
-        match self.dice.below(26) {
+        match self.dice.below(27) {
             0..4 => {
                 self.kill_host(name).await;
                 format!("kill {name}")
@@ -227,11 +242,21 @@ impl World {
             }
             15..18 => self.set_link(name, Faults::default()),
             18..21 => self.roll_out().await,
+            21 => self.jump(name),
             _ => {
                 self.heal().await;
                 "heal".to_owned()
             }
         }
+    }
+
+    /// Sets the time of day of a host, backwards or forwards.
+    fn jump(&mut self, name: &'static str) -> String {
+        let ahead_s = self.dice.below(TIME_OF_DAY_MAX.as_secs());
+        if let Some(member) = self.members.get(name) {
+            member.ahead_s.store(ahead_s, Ordering::Relaxed);
+        }
+        format!("the time of day of {name} jumps to {ahead_s} s")
     }
 
     /// Gives all hosts the next version, if they have the last one. A host that is away while a version gets all keys,
@@ -244,8 +269,9 @@ impl World {
             return format!("no rollout: {unfinished}");
         }
         self.manifest.version += 1;
-        for Member { host, .. } in self.members.values() {
-            put(host, self.manifest).await;
+        for Member { host, placement, .. } in self.members.values() {
+            // A host that runs keeps its placement.
+            put(host, Manifest { placement: *placement, ..self.manifest }).await;
         }
         format!("roll out version {}", self.manifest.version)
     }
@@ -317,24 +343,23 @@ impl World {
 
     /// Ends all faults. Every change is reconciled soon, and leases come to rest.
     async fn quiet(&mut self) {
-        // All hosts have the same manifest at the end of an upgrade.
+        // All hosts have the same manifest at the end of an upgrade. The others go on: a host that starts lists all its keys,
+        // which would hide a change that was lost.
         for name in HOSTS {
-            self.stop_host(name).await;
-            self.start_host(name).await;
+            if self.members.get(name).is_none_or(|member| member.placement != self.manifest.placement) {
+                self.stop_host(name).await;
+                self.start_host(name).await;
+            }
         }
         self.heal().await;
+        self.journal.note("all faults are repaired");
+        let healed = Instant::now();
+        self.check_changes().await;
+        // No key runs again by itself from here on.
         for name in 0..NAMES {
             self.apply(name, "settle", u64::MAX).await;
         }
-        self.journal.note("all faults are repaired");
-        let healed = Instant::now();
-        sleep(self.times.length * SETTLED_LENGTHS + SETTLED_BESIDES).await;
-        for resource in self.store.list(&Query::all(demo_kind(KIND))).await.unwrap().items {
-            let seen = resource.document()["status"]["generation"].as_u64();
-            if seen != Some(resource.generation()) {
-                self.journal.report(&format!("a change of {} is lost: {seen:?}", resource.key()));
-            }
-        }
+        self.check_changes().await;
         sleep(QUIET.saturating_sub(healed.elapsed())).await;
         self.check_versions().await;
         let still = self.journal.now().saturating_sub(self.journal.last_move());
@@ -342,6 +367,17 @@ impl World {
             self.journal.report(&format!("a lease moved {still:?} before the end"));
         }
         self.check_holders();
+    }
+
+    /// Every change until now is reconciled within the bound.
+    async fn check_changes(&self) {
+        sleep(self.times.length * SETTLED_LENGTHS + SETTLED_BESIDES).await;
+        for resource in self.store.list(&Query::all(demo_kind(KIND))).await.unwrap().items {
+            let seen = resource.document()["status"]["generation"].as_u64();
+            if seen != Some(resource.generation()) {
+                self.journal.report(&format!("a change of {} is lost: {seen:?}", resource.key()));
+            }
+        }
     }
 
     /// The last rollout is complete on all hosts, and all keys have its version.

@@ -6,12 +6,17 @@ use std::time::Duration;
 use async_trait::async_trait;
 use homeostat_component::Severity;
 use tokio::time::MissedTickBehavior;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use super::{Feeder, FeederError, Intake, add_answered};
 use crate::context::Context;
+use crate::fleet::GateEntry;
+use crate::scheduler::Tenant;
 use crate::slot::LoadedVersion;
 use crate::slot::{CallTarget, Slot};
 
+#[derive(Clone)]
 pub(crate) struct PollFeeder {
     pub(crate) controller: Arc<str>,
     pub(crate) slot: Arc<Slot>,
@@ -19,6 +24,10 @@ pub(crate) struct PollFeeder {
     pub(crate) owner: Option<Weak<LoadedVersion>>,
     pub(crate) context: Arc<Context>,
     pub(crate) every: Duration,
+    pub(crate) account: Tenant,
+    pub(crate) tasks: TaskTracker,
+    /// Cancelled when the controller is removed.
+    pub(crate) end: CancellationToken,
 }
 
 #[async_trait]
@@ -45,8 +54,48 @@ async fn at_fixed_rate<F: Future<Output = ()> + Send>(every: Duration, mut poll:
 }
 
 impl PollFeeder {
-    /// Polls once. A failure is recorded as an event; the next tick polls again.
+    /// Polls once, under any lease of the controller where it has leases.
     async fn poll(&self, intake: &Intake) {
+        match self.slot.placement.enter_any() {
+            GateEntry::Free => self.call(intake).await,
+            // The lease is lost or drains: this feeder is about to end.
+            GateEntry::Refused => {}
+            inside @ GateEntry::Inside(_) => self.call_inside(inside, intake).await,
+        }
+    }
+
+    /// Calls `poll` in a task of its own. A drain ends this feeder at once, and the lease is released when the call has
+    /// ended. The loss of the lease aborts the call, and so does every other end of this feeder.
+    async fn call_inside(&self, inside: GateEntry, intake: &Intake) {
+        let ended = CancellationToken::new();
+        let _ended = ended.clone().drop_guard();
+        let (feeder, intake) = (self.clone(), intake.clone());
+        let call = async move {
+            let replaced = async {
+                ended.cancelled().await;
+                if !feeder.slot.placement.is_holder() {
+                    // The host drains: the keeper of the lease aborts the call at its deadline.
+                    std::future::pending::<()>().await;
+                }
+            };
+            tokio::select! {
+                biased;
+                () = feeder.call(&intake) => {}
+                () = inside.lost() => {}
+                () = feeder.end.cancelled() => {}
+                () = replaced => {}
+            }
+        };
+        let called = self.tasks.spawn(self.account.run(|_| call)).await;
+        if let Err(error) = called
+            && error.is_panic()
+        {
+            std::panic::resume_unwind(error.into_panic());
+        }
+    }
+
+    /// Calls `poll`. A failure is recorded as an event; the next tick polls again.
+    async fn call(&self, intake: &Intake) {
         let CallTarget { loaded, canary: trial } = self.slot.call_target(self.owner.as_ref());
         if loaded.settings.poll.is_none() {
             // The version no longer polls: this feeder is about to end.

@@ -106,6 +106,14 @@ impl TestHost {
     }
 }
 
+/// C7: A restarted host does not take itself for the holder that it was before.
+#[test]
+fn a_restart_changes_the_identity_of_a_host_and_keeps_its_name() {
+    let [before, after] = [(); 2].map(|()| FleetOptions::new(Some("a"), FleetOptions::LENGTH_DEFAULT).identity);
+    assert_ne!(before, after);
+    assert_eq!([before.host(), after.host()], ["a"; 2]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_write_has_the_fence_of_its_lease_and_of_no_other_store() {
     let shared = Shared::new();
@@ -185,6 +193,23 @@ async fn a_fenced_write_ends_the_term() {
     assert!(a.epoch().unwrap() > first);
 }
 
+/// A poll is such a call.
+#[tokio::test(start_paused = true)]
+async fn a_drain_waits_for_a_call_without_a_key() {
+    let shared = Shared::new();
+    let a = shared.host("a", PlacementSpec::Singleton);
+    a.holds().await;
+    let b = shared.host("b", PlacementSpec::Singleton);
+    let GateEntry::Inside(call) = a.placement.enter_any() else { panic!("it holds the lease") };
+    a.fleet.set_drains(true);
+    time::sleep(DRAIN / 2).await;
+    assert!(!a.is_holder() && !b.is_holder() && shared.leases.holder(&web()).is_some());
+    assert!(matches!(a.placement.enter_any(), GateEntry::Refused));
+    drop(call);
+    b.holds().await;
+    assert!(matches!(b.placement.enter_any(), GateEntry::Inside(_)));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_drained_host_gives_its_leases_away_and_takes_none() {
     let shared = Shared::new();
@@ -200,21 +225,28 @@ async fn a_drained_host_gives_its_leases_away_and_takes_none() {
     a.holds().await;
 }
 
-/// C7: Each key of a sharded controller belongs to exactly one host.
+/// C7: Each key of a sharded controller belongs to exactly one host, and by namespace so do the keys of one namespace.
 #[tokio::test(start_paused = true)]
 async fn a_key_runs_on_the_host_that_holds_its_shard() {
-    let shared = Shared::new();
-    let spec = PlacementSpec::Sharded(by_key(4));
-    let a = shared.host("a", spec);
-    eventually("all shards", async || (a.placement.held()?.len() == 4).then_some(())).await;
-    let b = shared.host("b", spec);
-    eventually("two shards on each host", async || {
-        (a.placement.held()?.len() == 2 && b.placement.held()?.len() == 2).then_some(())
-    })
-    .await;
-    let names: Vec<String> = (0..64).map(|number| format!("r{number}")).collect();
-    for name in &names {
-        assert!(a.placement.has(&key(name)) != b.placement.has(&key(name)), "{name}");
+    for shards in [by_key(4), by_namespace(4)] {
+        let shared = Shared::new();
+        let spec = PlacementSpec::Sharded(shards);
+        let a = shared.host("a", spec);
+        eventually("all shards", async || (a.placement.held()?.len() == 4).then_some(())).await;
+        let b = shared.host("b", spec);
+        eventually("two shards on each host", async || {
+            (a.placement.held()?.len() == 2 && b.placement.held()?.len() == 2).then_some(())
+        })
+        .await;
+        let mut split = 0;
+        for namespace in 0..16 {
+            let key = |name| Key::new(kind(), &format!("n{namespace}"), &format!("r{name}"));
+            let of_a: Vec<bool> = (0..8).map(|name| a.placement.has(&key(name))).collect();
+            let of_b: Vec<bool> = (0..8).map(|name| b.placement.has(&key(name))).collect();
+            assert!(of_a.iter().zip(&of_b).all(|(of_a, of_b)| of_a != of_b), "{shards}: n{namespace}");
+            split += usize::from(of_a.contains(&true) && of_b.contains(&true));
+        }
+        assert_eq!(split > 0, shards == by_key(4), "{shards}: {split} namespaces on both hosts");
     }
 }
 

@@ -1,8 +1,8 @@
 use std::sync::Arc;
 
 use homeostat_fixtures::memory_store;
-use homeostat_store::IndexTerm;
 use homeostat_store::catalog::{Catalog, ServedKind};
+use homeostat_store::{IndexTerm, OwnerKinds};
 use serde_json::json;
 
 use super::info::DEFINITION;
@@ -267,4 +267,29 @@ fn pods_and_events_have_indexes_of_the_fields_that_select_few() {
         assert!(has(Kind::new("", "v1", "Event"), &format!("/involvedObject/{field}")), "{field}");
     }
     assert!(!has(Kind::new("", "v1", "ConfigMap"), "/metadata/name"));
+}
+
+#[test]
+fn an_owner_kind_is_resolved_by_a_name_that_only_one_kind_has() {
+    let kinds = Arc::new(Kinds::default());
+    let declared = |group: &str, name: &str, plural: &str, keys_only| {
+        let kind = Kind::new(group, "v1", name);
+        let declaration =
+            KindDeclaration { kind: kind.clone(), plural: plural.into(), namespaced: true, keys_only, schema: None };
+        kinds.declare(KindInfo::declared(&declaration, "controller web")).unwrap();
+        kind
+    };
+    let widget = declared("demo.dev", "Widget", "widgets", false);
+    let signal = declared("demo.dev", "Signal", "signals", true);
+    let resolver = OwnerKindResolver(Arc::downgrade(&kinds));
+    for name in ["Widget", "widget", "widgets"] {
+        assert_eq!(resolver.named(name).as_ref(), Some(&widget), "{name}");
+    }
+    assert_eq!(resolver.named("gadgets"), None);
+    let known = resolver.known();
+    assert!(known.contains(&widget) && !known.contains(&signal), "{known:?}");
+    declared("other.dev", "Widget", "widgets", false);
+    assert_eq!(resolver.named("widgets"), None, "two kinds have this name");
+    drop(kinds);
+    assert_eq!((resolver.named("widget"), resolver.known()), (None, vec![]));
 }

@@ -1,8 +1,11 @@
+use std::sync::Arc;
+
 use homeostat_fleet::LeaseName;
 
 use super::{Fence, KnownTerms, LEASES_MAX};
+use crate::embedded::EmbeddedStore;
 use crate::memory::MemoryStore;
-use crate::{Error, Options, Request, Store as _, Write};
+use crate::{Error, Options, Request, Store, Write};
 
 fn fence(controller: &str, shard: u32, epoch: u64) -> Fence {
     Fence { lease: LeaseName::new(controller, shard, 2).unwrap(), epoch }
@@ -14,14 +17,19 @@ fn creation(name: &str, fence: Option<Fence>) -> Request {
 }
 
 #[tokio::test]
-async fn a_store_in_memory_refuses_the_write_of_an_earlier_term() {
-    let store = MemoryStore::new(Options::default());
-    store.submit(creation("first", Some(fence("a", 0, 7)))).await.unwrap();
-    store.submit(creation("later", Some(fence("a", 0, 9)))).await.unwrap();
-    let refused = store.submit(creation("old", Some(fence("a", 0, 7)))).await;
-    assert_eq!(refused, Err(Error::Fenced { lease: "a/0-of-2".to_owned(), epoch: 7 }));
-    store.submit(creation("other", Some(fence("a", 1, 7)))).await.unwrap();
-    store.submit(creation("none", None)).await.unwrap();
+async fn a_store_of_one_host_refuses_the_write_of_an_earlier_term() {
+    let folder = tempfile::tempdir().unwrap();
+    let embedded = EmbeddedStore::open(folder.path().join("store"), Options::default()).unwrap();
+    let stores: [Arc<dyn Store>; 2] = [Arc::new(MemoryStore::new(Options::default())), Arc::new(embedded)];
+    for store in stores {
+        store.submit(creation("first", Some(fence("a", 0, 7)))).await.unwrap();
+        store.submit(creation("later", Some(fence("a", 0, 9)))).await.unwrap();
+        let refused = store.submit(creation("old", Some(fence("a", 0, 7)))).await;
+        assert_eq!(refused, Err(Error::Fenced { lease: "a/0-of-2".to_owned(), epoch: 7 }));
+        store.submit(creation("other", Some(fence("a", 1, 7)))).await.unwrap();
+        store.submit(creation("none", None)).await.unwrap();
+        store.close().await;
+    }
 }
 
 #[test]

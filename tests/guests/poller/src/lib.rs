@@ -1,7 +1,7 @@
 //! Polls its own keys: the names in the setting `items`, separated by spaces, of a keys-only kind.
 //!
-//! Each reconcile increments the document `Tally` of the same name. A poll fails if `items` is missing, and
-//! never ends if it is `endless`.
+//! Each reconcile increments the document `Tally` of the same name. A poll fails if `items` is missing. If it is
+//! `endless`, the poll logs its begin and never ends.
 
 use homeostat_sdk::prelude::*;
 
@@ -40,6 +40,7 @@ impl Poller for Guest {
     fn poll() -> Result<Vec<Key>, Failure> {
         let items = config::require("items")?;
         if items == "endless" {
+            info!("an endless poll begins");
             sleep();
         }
         Ok(items.split_whitespace().map(|name| Item::key("default", name)).collect())

@@ -159,9 +159,11 @@ impl Journal {
         let mut inner = self.inner.lock();
         let former = inner.versions.insert(resource.key().clone(), version).unwrap_or_default();
         inner.counts.versions += u64::from(version > former);
+        let term = inner.writers.get(resource.key()).map(|(term, _)| format!("{} under {}", term.host, term.lease));
         drop(inner);
         if version < former {
-            self.report(&format!("{} goes back from version {former} to {version}", resource.key()));
+            let term = term.unwrap_or_default();
+            self.report(&format!("{} goes back from version {former} to {version}: a write of {term}", resource.key()));
         }
     }
 

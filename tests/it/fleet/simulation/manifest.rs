@@ -50,7 +50,7 @@ pub(super) struct Manifest {
     pub(super) version: u64,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Placement {
     Singleton,
     Sharded(u32),
