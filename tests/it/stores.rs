@@ -1,5 +1,6 @@
 //! Stores whose resources a server keeps, against the real servers, and hosts with several stores.
 
+mod checks;
 mod cluster_moves;
 mod clusters;
 mod contents;
@@ -21,8 +22,10 @@ mod nats_lanes;
 mod nats_leases;
 mod nats_metadata;
 mod nats_suite;
+mod owner_names;
 mod random;
 mod restored;
 mod roles;
 mod routing;
+mod shared_watches;
 mod unused_kinds;

@@ -277,6 +277,34 @@ fn only_one_crate_of_the_host_depends_on_each_large_library() {
     }
 }
 
+/// Returns the packages of which the binary is made, with no features but these.
+fn packages_with(features: &[&str]) -> BTreeSet<String> {
+    let mut command = Command::new(env!("CARGO"));
+    command.args(["tree", "-p", "homeostat", "--no-default-features", "--edges", "normal", "--prefix", "none"]);
+    command.args(["--format", "{p}", "--offline", "--locked", "--features", &features.join(",")]);
+    let output = command.current_dir(repository()).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let lines = String::from_utf8(output.stdout).unwrap();
+    lines.lines().filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect()
+}
+
+#[test]
+fn the_client_of_a_far_store_is_built_only_with_the_feature_of_the_store() {
+    for features in [&[][..], &["nats"], &["kubernetes"], &["nats", "kubernetes"]] {
+        let packages = packages_with(features);
+        assert!(packages.contains("homeostat-store"), "{packages:?}");
+        for (library, owner) in SOLE_OWNERS {
+            let is_there = packages.iter().any(|package| is_part_of(package, library));
+            let is_wanted = owner == "component" || features.contains(&owner);
+            assert_eq!(is_there, is_wanted, "{library} with the features {features:?}");
+        }
+        for store in ["nats", "kubernetes"] {
+            let is_there = packages.contains(&format!("homeostat-{store}"));
+            assert_eq!(is_there, features.contains(&store), "{store} with the features {features:?}");
+        }
+    }
+}
+
 #[test]
 fn only_binaries_depend_on_anyhow() {
     let metadata = metadata();

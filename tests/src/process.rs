@@ -1,12 +1,13 @@
 //! The binary as a process: run to its end, or started, queried and killed.
 
-use std::io::Read;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
-use homeostat_testing::{BUILD_BOUND, eventually_built, until};
+use homeostat_testing::{BOUND, BUILD_BOUND, eventually_built, until};
 
 use crate::artifacts::{cache_folder, edited_folder};
 use crate::homeostat;
@@ -178,6 +179,22 @@ impl HostProcess {
         let output = self.ask(&[arguments, &["-o", "json"]].concat());
         assert_eq!(output.code, Some(0), "{}\n{arguments:?}: {}", self.stderr(), output.stderr);
         serde_json::from_str(&output.stdout).expect("it is JSON")
+    }
+
+    /// Reads a path of the API of a host that listens on a socket. `None` unless the answer is 200 and whole.
+    ///
+    /// # Panics
+    /// When the host listens on a port.
+    pub fn read(&self, path: &str) -> Option<serde_json::Value> {
+        let socket = self.server.strip_prefix("unix:").expect("the host listens on a socket");
+        let mut stream = UnixStream::connect(socket).ok()?;
+        stream.set_read_timeout(Some(BOUND)).ok()?;
+        // HTTP 1.0 has no chunks: the answer ends with its connection.
+        write!(stream, "GET {path} HTTP/1.0\r\nHost: localhost\r\nAccept: application/json\r\n\r\n").ok()?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).ok()?;
+        let (head, body) = answer.split_once("\r\n\r\n")?;
+        if head.split(' ').nth(1) == Some("200") { serde_json::from_str(body).ok() } else { None }
     }
 
     /// Waits until a resource exists and has the value `wanted` at a JSON pointer.

@@ -1,7 +1,7 @@
 //! What a host knows and reports of a cluster that has kinds of its own, and what it needs there.
 
 use homeostat_testing::{eventually_blocking, eventually_built};
-use homeostat_tests::shared_cluster;
+use homeostat_tests::{HostProcess, shared_cluster};
 use serde_json::{Value, json};
 
 use super::hosts::{APPS, LiveHost, define, definition, file, in_cluster};
@@ -11,14 +11,19 @@ pub(super) const GREETER: &str = "apiVersion: homeostat.dev/v1alpha1\nkind: Cont
     component: {file: greeter.wasm}\n  grants:\n    resources:\n      \
     - {kinds: [demo.homeostat.dev/Greeting], verbs: [get, list, watch, update-status], namespaces: [\"*\"]}\n";
 
+/// Returns the condition about the stores of a controller's kinds; `None` while there is none.
+pub(super) fn stores_ready(host: &HostProcess, controller: &str) -> Option<Value> {
+    let found = host.ask(&["get", "controllers", controller, "-o", "json"]);
+    let found: Value = serde_json::from_str(&found.stdout).ok()?;
+    let found = found["items"].as_array().and_then(|items| items.first()).unwrap_or(&found);
+    let conditions = found["status"]["conditions"].as_array()?;
+    conditions.iter().find(|condition| condition["type"] == "StoresReady").cloned()
+}
+
 /// Waits until a controller has a condition with a reason, and returns its message.
 fn until_reason(live: &LiveHost, controller: &str, reason: &str) -> String {
     eventually_built(&format!("{controller} to say {reason}; {}", live.host.stderr()), || {
-        let found = live.host.ask(&["get", "controllers", controller, "-o", "json"]);
-        let found: Value = serde_json::from_str(&found.stdout).ok()?;
-        let found = found["items"].as_array().and_then(|items| items.first()).unwrap_or(&found).clone();
-        let conditions = found["status"]["conditions"].as_array()?.clone();
-        let ready = conditions.into_iter().find(|condition| condition["type"] == "StoresReady")?;
+        let ready = stores_ready(&live.host, controller)?;
         (ready["reason"] == reason).then(|| ready["message"].as_str().unwrap_or_default().to_owned())
     })
 }

@@ -1,10 +1,13 @@
 //! Hosts with a store in NATS whose content is exchanged, and what they do with owners that live there.
 
+use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use homeostat_store::cached::Upstream as _;
-use homeostat_testing::{eventually_blocking, soon};
+use homeostat_store::{Kind, Query, Resource};
+use homeostat_testing::{eventually, eventually_blocking, soon};
 use homeostat_tests::{HostProcess, Nats, run, shared_nats};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -86,6 +89,35 @@ pub(super) fn until_state(host: &HostProcess, name: &str, state: &str) -> Value 
     eventually_blocking(&format!("{name} to be {state}"), || {
         Some(store(host, name)).filter(|item| item["state"] == state)
     })
+}
+
+/// The uids and the revisions of resources, by name.
+pub(super) type Identities = BTreeMap<String, [Value; 2]>;
+
+/// Returns the uids and the revisions in a list of the API.
+pub(super) fn identities(list: &Value) -> Identities {
+    let of = |item: &Value| {
+        let metadata = &item["metadata"];
+        (metadata["name"].as_str().unwrap().to_owned(), [metadata["uid"].clone(), metadata["resourceVersion"].clone()])
+    };
+    list["items"].as_array().unwrap().iter().map(of).collect()
+}
+
+/// Returns the uids and the revisions of resources of a store.
+pub(super) fn identities_of(resources: &[Arc<Resource>]) -> Identities {
+    let identity = |one: &Resource| [json!(one.uid()), json!(one.revision().to_string())];
+    resources.iter().map(|one| (one.key().name().to_owned(), identity(one))).collect()
+}
+
+/// Returns the greetings in the cache of a store of a host; `None` while the cache does not follow its server.
+pub(super) fn cached_greetings(host: &HostProcess, name: &str) -> Option<Identities> {
+    let status = store(host, name);
+    let is_greetings = |cache: &&Value| cache["kind"] == "demo.homeostat.dev/v1/Greeting";
+    let cache = status["caches"].as_array()?.iter().find(is_greetings)?;
+    // A read without this revision would ask the server.
+    let path = "/apis/demo.homeostat.dev/v1/namespaces/default/greetings?resourceVersion=0";
+    let listed = host.read(path)?;
+    (cache["state"] == "Synced").then(|| identities(&listed))
 }
 
 /// Creates a resource, and returns its uid.
@@ -322,13 +354,19 @@ async fn a_controller_survives_the_deletion_of_the_bucket_of_its_kind() {
     assert!(more <= 20, "{more} requests in {WINDOW:?}");
     assert!(admin.get_stream("KV_deleted").await.is_err(), "a running host makes no bucket");
 
-    contacted(&url, "deleted").await.close().await;
+    let bucket = contacted(&url, "deleted").await;
     until_state(&live.host, "bus", "Replaced");
     let accepted = live.host.ask(&["stores", "accept", "bus"]);
     assert_eq!(accepted.code, Some(0), "{}", accepted.stderr);
     until_state(&live.host, "bus", "Ready");
     greet("after");
-    let names = live.list("greetings").unwrap().iter().map(|one| one["metadata"]["name"].clone()).collect::<Vec<_>>();
-    assert_eq!(names, ["after"], "the cache has what the bucket has");
+    let query = Query::all(Kind::new("demo.homeostat.dev", "v1", "Greeting"));
+    let listed = eventually("the cache to have what the bucket has", || async {
+        let listed = identities_of(&soon(bucket.list(&query)).await.unwrap().items);
+        (cached_greetings(&live.host, "bus")? == listed).then_some(listed)
+    })
+    .await;
+    assert!(listed.keys().eq(["after"]), "{listed:?}");
+    bucket.close().await;
     live.host.terminate();
 }

@@ -5,6 +5,7 @@ mod certificates;
 mod cut_lists;
 mod expired;
 mod full;
+mod two_servers;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -28,6 +29,8 @@ use homeostat_tests::{
 };
 use parking_lot::Mutex;
 use serde_json::{Value, json};
+
+use super::contents::{identities, identities_of};
 
 /// Writers at a time.
 const WRITERS: usize = 4;
@@ -129,7 +132,7 @@ impl Hosts {
 }
 
 /// Makes a namespace, and returns its name.
-fn namespace(cluster: &Cluster) -> String {
+pub(super) fn namespace(cluster: &Cluster) -> String {
     let made = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "generateName": "faults-" } });
     let made = cluster.request("POST", "/api/v1/namespaces", Some(&made)).json();
     made["metadata"]["name"].as_str().unwrap().to_owned()
@@ -259,10 +262,7 @@ async fn survives(hosts: Hosts, fault: impl AsyncFnOnce(Arc<Ledger>)) {
     soon(follow(&mut watch, &mut watched, &server)).await;
     copier.until(&server).await;
     until_synced(&hosts.near).await;
-    // The last changes of the controller's host are still on their way. Then it stays at rest.
-    let is_at_rest = || async { (requests(&hosts.near).await <= REQUESTS_MAX).then_some(()) };
-    eventually("a store to have nothing to do", is_at_rest).await;
-    assert_quiet(&hosts.near).await;
+    until_quiet(&hosts.near).await;
 }
 
 /// Requests that a store without work sends in a window at most.
@@ -280,6 +280,13 @@ async fn requests(store: &CachedStore) -> u64 {
 async fn assert_quiet(store: &CachedStore) {
     let sent = requests(store).await;
     assert!(sent <= REQUESTS_MAX, "{sent} requests in {WINDOW:?}");
+}
+
+/// Waits until the last changes of a host were sent. Then the host has to stay at rest.
+async fn until_quiet(store: &CachedStore) {
+    let is_at_rest = || async { (requests(store).await <= REQUESTS_MAX).then_some(()) };
+    eventually("a store to have nothing to do", is_at_rest).await;
+    assert_quiet(store).await;
 }
 
 /// Applies the events of a watch until its state is `wanted`.
@@ -482,12 +489,12 @@ fn define_greetings(cluster: &Cluster) {
 }
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+const GREETINGS: &str = "/apis/demo.homeostat.dev/v1/greetings";
 
 /// Waits for the status of a list of greetings.
 fn until_greetings(cluster: &Cluster, status: u16) {
-    let path = "/apis/demo.homeostat.dev/v1/greetings";
     eventually_blocking("the definition to take effect", || {
-        (cluster.request("GET", path, None).status == status).then_some(())
+        (cluster.request("GET", GREETINGS, None).status == status).then_some(())
     });
 }
 
@@ -530,6 +537,18 @@ async fn a_controller_survives_the_deletion_of_the_definition_of_its_kind() {
     assert_quiet(&far).await;
     define_greetings(cluster);
     greet("after").await;
+    let sent = || far.status()[0].requests.sent;
+    let is_equal = || async {
+        let listed = identities(&cluster.request("GET", GREETINGS, None).json());
+        let sent_before = sent();
+        let cached = far.list(&Query::all(before.kind().clone())).await.ok()?.items;
+        // A store without a cache of the kind asks its server.
+        let is_cached = is_ready(&far) && sent() == sent_before;
+        (is_cached && identities_of(&cached) == listed).then_some(listed)
+    };
+    let cached = eventually("the cache to equal a fresh list", is_equal).await;
+    assert!(cached.keys().eq(["after"]), "{cached:?}");
+    until_quiet(&far).await;
     assert!(matches!(far.get_live(&before).await, Err(Error::NotFound { .. })));
     cluster.request("DELETE", &format!("{DEFINITIONS}/greetings.demo.homeostat.dev"), None);
 }

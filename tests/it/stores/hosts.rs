@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use homeostat_testing::{eventually_blocking, eventually_built};
 use homeostat_tests::{Cluster, HostProcess, guest, repository, shared_cluster, shared_nats};
@@ -19,6 +19,8 @@ pub(super) struct LiveHost {
     scratch: TempDir,
     pub(super) host: HostProcess,
     namespace: String,
+    /// Further arguments of the host.
+    arguments: Vec<String>,
 }
 
 impl LiveHost {
@@ -31,17 +33,25 @@ impl LiveHost {
         replaced: &[(&str, &str)],
         stores: Option<&dyn Display>,
     ) -> Self {
-        let mut files = Vec::new();
-        for entry in fs::read_dir(repository().join("examples").join(example)).unwrap() {
-            let path = entry.unwrap().path();
-            if path.extension().is_some_and(|extension| extension == "yaml") {
-                let text = fs::read_to_string(&path).unwrap();
-                let text = replaced.iter().fold(text, |text, (from, to)| text.replace(from, to));
-                files.push((path.file_name().unwrap().to_string_lossy().into_owned(), text));
-            }
-        }
+        let files = manifests(example, replaced);
         let files: Vec<(&str, &str)> = files.iter().map(|(name, text)| (&**name, &**text)).collect();
         Self::with_files(&files, guests, namespace, stores)
+    }
+
+    /// Starts a host as [`start`](Self::start) does. The folder has no file of stores: the host gets one with
+    /// `--stores`.
+    fn start_with_stores(
+        example: &str,
+        guests: &[&str],
+        namespace: &str,
+        replaced: &[(&str, &str)],
+        stores: &dyn Display,
+    ) -> Self {
+        let scratch = tempfile::tempdir().unwrap();
+        let file = scratch.path().join("elsewhere.yaml");
+        fs::write(&file, stores.to_string()).unwrap();
+        let arguments = vec!["--stores".to_owned(), file.display().to_string()];
+        Self::over(folder(&manifests(example, replaced), guests), scratch, namespace.to_owned(), arguments)
     }
 
     /// Starts a host with these manifests and guests, and a file of stores unless it is among the manifests.
@@ -51,19 +61,19 @@ impl LiveHost {
         namespace: &str,
         stores: Option<&dyn Display>,
     ) -> Self {
-        let (folder, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        for (name, text) in files {
-            fs::write(folder.path().join(name), text).unwrap();
-        }
-        for name in guests {
-            fs::copy(guest(name), folder.path().join(format!("{name}.wasm"))).unwrap();
-        }
+        let folder = folder(files, guests);
         if let Some(stores) = stores {
             // JSON is valid YAML.
             fs::write(folder.path().join("stores.yaml"), stores.to_string()).unwrap();
         }
-        let host = HostProcess::start("run", folder.path(), scratch.path(), &["--namespaces", "any"]);
-        Self { folder, scratch, host, namespace: namespace.to_owned() }
+        Self::over(folder, tempfile::tempdir().unwrap(), namespace.to_owned(), Vec::new())
+    }
+
+    /// Starts a host on a folder.
+    fn over(folder: TempDir, scratch: TempDir, namespace: String, arguments: Vec<String>) -> Self {
+        let more: Vec<&str> = ["--namespaces", "any"].into_iter().chain(arguments.iter().map(String::as_str)).collect();
+        let host = HostProcess::start("run", folder.path(), scratch.path(), &more);
+        Self { folder, scratch, host, namespace, arguments }
     }
 
     /// Ends the host in order, and starts it again.
@@ -73,11 +83,10 @@ impl LiveHost {
 
     /// Ends the host in order, changes what it finds at its next start, and starts it again.
     pub(super) fn restart_after(self, change: impl FnOnce()) -> Self {
-        let Self { folder, scratch, host, namespace } = self;
+        let Self { folder, scratch, host, namespace, arguments } = self;
         host.terminate();
         change();
-        let host = HostProcess::start("run", folder.path(), scratch.path(), &["--namespaces", "any"]);
-        Self { folder, scratch, host, namespace }
+        Self::over(folder, scratch, namespace, arguments)
     }
 
     /// Replaces a text in a manifest.
@@ -141,6 +150,40 @@ impl LiveHost {
     }
 }
 
+/// Returns the manifests of an example, each with its name. Texts in them are replaced.
+fn manifests(example: &str, replaced: &[(&str, &str)]) -> Vec<(String, String)> {
+    let entries = fs::read_dir(repository().join("examples").join(example)).unwrap();
+    let paths = entries.map(|entry| entry.unwrap().path());
+    let manifests = paths.filter(|path| path.extension().is_some_and(|extension| extension == "yaml"));
+    let read = |path: PathBuf| {
+        let text = fs::read_to_string(&path).unwrap();
+        let text = replaced.iter().fold(text, |text, (from, to)| text.replace(from, to));
+        (path.file_name().unwrap().to_string_lossy().into_owned(), text)
+    };
+    manifests.map(read).collect()
+}
+
+/// Makes a folder with manifests and guests.
+fn folder(files: &[(impl AsRef<str>, impl AsRef<str>)], guests: &[&str]) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text) in files {
+        fs::write(folder.path().join(name.as_ref()), text.as_ref()).unwrap();
+    }
+    for name in guests {
+        fs::copy(guest(name), folder.path().join(format!("{name}.wasm"))).unwrap();
+    }
+    folder
+}
+
+/// Returns a file of `examples/stores`. Texts in it are replaced, each once.
+fn example_stores(name: &str, replaced: &[(&str, &str)]) -> String {
+    let text = fs::read_to_string(repository().join("examples/stores").join(name)).unwrap();
+    replaced.iter().fold(text, |text, (from, to)| {
+        assert!(text.contains(from), "{from} is not in {text}");
+        text.replacen(from, to, 1)
+    })
+}
+
 fn uids(resources: &[Value]) -> BTreeSet<String> {
     resources.iter().map(|resource| resource["metadata"]["uid"].as_str().unwrap().to_owned()).collect()
 }
@@ -167,10 +210,11 @@ pub(crate) fn file(stores: &[Value], routes: &[(&str, &str)]) -> Value {
     json!({"apiVersion": "homeostat.dev/v1alpha1", "kind": "Stores", "stores": stores, "routes": routes})
 }
 
-/// Starts the apps, with the Deployment in a namespace.
+/// Starts the apps with the Deployment in a namespace. Their folder has no file of stores, so `--stores` names
+/// one.
 fn start_apps(namespace: &str, stores: &dyn Display) -> LiveHost {
     let replaced = [("namespace: default", &*format!("namespace: {namespace}"))];
-    LiveHost::start("apps", &APPS, namespace, &replaced, Some(stores))
+    LiveHost::start_with_stores("apps", &APPS, namespace, &replaced, stores)
 }
 
 /// Rolls the Deployment of the example out, restarts the host, scales the Deployment, and deletes it.
@@ -195,23 +239,23 @@ fn run_apps(live: LiveHost) -> LiveHost {
 #[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
 #[test]
 fn apps_run_unchanged_on_nats() {
-    let stores = fs::read_to_string(repository().join("examples/stores/nats.yaml")).unwrap();
     let replaced = [("nats://127.0.0.1:4222", &*shared_nats().url()), ("bucket: homeostat", "bucket: hosts-apps")];
-    let stores = replaced.iter().fold(stores, |stores, (from, to)| stores.replacen(from, to, 1));
-    let live = run_apps(start_apps("default", &stores));
+    let live = run_apps(start_apps("default", &example_stores("nats.yaml", &replaced)));
     live.until_none("pods");
     assert_eq!(live.kinds_in_use("bus"), ["v1/Pod", "apps/v1/Deployment", "apps/v1/ReplicaSet"]);
     live.host.terminate();
 }
 
-/// S15: The guests of the apps run unchanged when their kinds live in a Kubernetes cluster, in place of its own
-/// controllers of Deployments and ReplicaSets.
+/// S15: The guests of the apps run unchanged when their kinds live in a Kubernetes cluster, which the file of
+/// the examples names. They run in place of the cluster's own controllers of Deployments and ReplicaSets.
 #[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
 #[test]
 fn apps_run_unchanged_on_kubernetes() {
     let namespace = "hosts-apps";
-    let stores = file(&[in_cluster(namespace, "admin")], &[("apps/*", "cluster"), ("v1/Pod", "cluster")]);
-    let live = start_apps(namespace, &stores);
+    let store = in_cluster(namespace, "admin");
+    let kubeconfig = store["kubernetes"]["kubeconfig"].as_str().unwrap();
+    let place = format!("namespace: {namespace}, kubeconfig: {kubeconfig}");
+    let live = start_apps(namespace, &example_stores("kubernetes.yaml", &[("namespace: default", &place)]));
     live.until_pods(5, "web:1");
     let path = format!("/apis/apps/v1/namespaces/{namespace}/deployments/web");
     assert_eq!(shared_cluster().request("GET", &path, None).status, 200, "the cluster has the Deployment");

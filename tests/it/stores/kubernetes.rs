@@ -1,6 +1,7 @@
 //! The Kubernetes store against a real apiserver: each request by itself, without a cache.
 
 mod events;
+mod fairness;
 mod faults;
 mod follow;
 mod identity;
@@ -9,7 +10,7 @@ mod scale;
 mod unreadable;
 mod writes;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use homeostat_kubernetes::{Cluster, ClusterSettings, Credentials};
@@ -26,6 +27,33 @@ pub(super) fn cluster_settings(user: &str) -> ClusterSettings {
 
 pub(super) fn settings_of(file: PathBuf) -> ClusterSettings {
     ClusterSettings::new("cluster", Credentials::Kubeconfig { files: vec![file], context: None })
+}
+
+/// Writes two files of kubectl to a folder, and returns their paths. The first file has the cluster, and its
+/// current context has a token that the server refuses. The second file has the administrator, and the context
+/// `second` of that cluster. So the context needs both files.
+pub(super) fn two_kubeconfigs(server: &Server, folder: &Path) -> Vec<PathBuf> {
+    let authority = folder.join("ca.pem");
+    std::fs::write(&authority, server.authority().pem()).unwrap();
+    let context = |name: &str, user: &str| json!({"name": name, "context": {"cluster": "test", "user": user}});
+    let user = |name: &str, token: &str| json!({"name": name, "user": {"token": token}});
+    let cluster = json!({"server": server.url(), "certificate-authority": authority});
+    let first = json!({
+        "apiVersion": "v1", "kind": "Config", "clusters": [{"name": "test", "cluster": cluster}],
+        "users": [user("nobody", "token-of-nobody")], "contexts": [context("first", "nobody")],
+        "current-context": "first",
+    });
+    let second = json!({
+        "apiVersion": "v1", "kind": "Config", "users": [user("admin", &Server::token("admin"))],
+        "contexts": [context("second", "admin")], "current-context": "second",
+    });
+    let write = |(name, config): (&str, Value)| {
+        let path = folder.join(name);
+        // JSON is valid YAML.
+        std::fs::write(&path, config.to_string()).unwrap();
+        path
+    };
+    [("first", first), ("second", second)].map(write).into()
 }
 
 /// Connects to a cluster.

@@ -69,6 +69,12 @@ fn the_mixed_example_runs_on_nats_and_kubernetes() {
     };
     let theme = |deployment: &Value| deployment["spec"]["template"]["spec"]["containers"][0]["env"][0]["value"].clone();
     deployed("the deployment", &|deployment| deployment["spec"]["replicas"] == 2 && theme(deployment) == "plain");
+    // The controller applies the Deployment, so the cluster knows the controller as its manager.
+    deployed("the manager of the deployment", &|deployment| {
+        let managers = deployment["metadata"]["managedFields"].as_array().unwrap();
+        let is_applied = |entry: &&Value| entry["manager"] == "homeostat/sites" && entry["operation"] == "Apply";
+        managers.iter().find(is_applied).is_some_and(|entry| !entry["fieldsV1"]["f:spec"]["f:replicas"].is_null())
+    });
     // Somebody writes the settings.
     let settings =
         json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"theme": "dark"}, "metadata": {"name": "blog"}});

@@ -345,6 +345,35 @@ async fn a_value_of_another_program_is_read_or_left_alone() {
 
 #[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
 #[tokio::test(flavor = "multi_thread")]
+async fn stores_with_two_prefixes_in_one_bucket_do_not_see_each_other() {
+    let url = shared_nats().url();
+    let with = async |prefix: &str| {
+        let bucket = bucket_of(BucketSettings { prefix: prefix.to_owned(), ..settings(&url, "prefixes") });
+        bucket.connect().await.unwrap();
+        bucket
+    };
+    let (one, other) = (with("team-a").await, with("team-b").await);
+    let mut seen = open(&other, NOW).await;
+    listed(&mut seen).await;
+    let first = write(&one, creation("a")).await;
+    write(&one, creation("b")).await;
+    assert!(matches!(other.get(&key("a")).await, Err(Error::NotFound { .. })));
+    assert_eq!((other.kinds().await, one.kinds().await), (Ok(vec![]), Ok(vec![kind()])));
+    // The name is free in the other store, whose watch skips all that was written before.
+    let second = write(&other, creation("a")).await;
+    assert_ne!(first.uid(), second.uid());
+    assert_eq!(next(&mut seen).await, Delta::Put(Arc::clone(&second)));
+    write(&one, deletion("a")).await;
+    assert_eq!(listed(&mut open(&other, NOW).await).await.0, [second]);
+    let left = listed(&mut open(&one, NOW).await).await.0;
+    assert_eq!(left.iter().map(|resource| resource.key().name()).collect::<Vec<_>>(), ["b"]);
+    let stream = admin(&url).await.get_stream_no_info("KV_prefixes").await.unwrap();
+    let subject = "$KV.prefixes.team-b.r.demo=2Edev.Widget.default.a";
+    assert!(stream.get_last_raw_message_by_subject(subject).await.is_ok(), "both are in one bucket");
+}
+
+#[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_dry_run_and_a_generated_name_are_decided_here() {
     let bucket = contacted(&shared_nats().url(), "names").await;
     let trial = Request { dry_run: true, ..creation("a").into() };

@@ -75,13 +75,18 @@ impl Deref for Foreign {
 
 impl Foreign {
     async fn new(name: &str, status: impl FnOnce(&str) -> StatusPlace) -> Self {
+        Self::of(name, ValueForm::Spec, status).await
+    }
+
+    /// Binds the kind to values of a form.
+    async fn of(name: &str, value: ValueForm, status: impl FnOnce(&str) -> StatusPlace) -> Self {
         let programs = Programs::new(name).await;
         let binding = ForeignBucket {
             kind: kind(),
             namespaced: true,
             bucket: programs.values.clone(),
             key: "{namespace}/{name}".to_owned(),
-            value: ValueForm::Spec,
+            value,
             status: status(&programs.statuses),
         };
         let bucket = bucket_of(BucketSettings { foreign: vec![binding], ..settings(&shared_nats().url(), name) });
@@ -199,6 +204,23 @@ async fn a_status_goes_to_the_field_that_the_binding_names() {
     foreign.put("team/web", r#"{"size":2,"status":{"ready":true}}"#).await;
     let resource = foreign.resource("web", has_size(2)).await;
     assert_eq!(resource.document()["spec"], json!({"size": 2}), "the status is no part of the spec");
+}
+
+#[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
+#[tokio::test(flavor = "multi_thread")]
+async fn of_a_value_that_is_a_whole_document_only_the_spec_is_read() {
+    let place = |_: &str| StatusPlace::Field("/status".to_owned());
+    let foreign = Foreign::of("f-document", ValueForm::Document, place).await;
+    foreign.put("team/web", r#"{"kind":"App","spec":{"size":1}}"#).await;
+    let resource = foreign.resource("web", has_size(1)).await;
+    assert_eq!(resource.document()["spec"], json!({"size": 1}), "the rest of the value is no part of the spec");
+    foreign.write(status("web", json!({"ready": true}))).await.unwrap();
+    let wanted = json!({"kind": "App", "spec": {"size": 1}, "status": {"ready": true}});
+    let look = || async { (foreign.last(&foreign.values, "team/web").await == Some(wanted.clone())).then_some(()) };
+    eventually("the status beside the spec", look).await;
+    foreign.put("team/bare", r#"{"size":1}"#).await;
+    let is_told = |resource: &Resource| resource.annotation("homeostat.dev/unreadable") == Some("it has no `spec`");
+    foreign.resource("bare", is_told).await;
 }
 
 #[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]

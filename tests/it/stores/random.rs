@@ -1,17 +1,20 @@
-//! Random writes of three hosts to a bucket of NATS and to a cluster. The connections of one host are cut now and then.
-//! At rest each cache equals the server, and the changes that each watch has told lead to the same.
+//! Random writes of three hosts to a bucket of NATS and to a cluster, each the place of one kind. The connections
+//! of one host are cut now and then. At rest each cache equals its server, and the changes that each watch has told
+//! lead to the same.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use homeostat_fixtures::memory_store;
 use homeostat_kubernetes::{ClusterSettings, Credentials};
 use homeostat_nats::BucketSettings;
-use homeostat_store::cached::{CachedStore, Options, Upstream};
+use homeostat_store::cached::{Options, Upstream};
+use homeostat_store::routes::{Routes, Rule};
 use homeostat_store::schema::Schemas;
 use homeostat_store::{
-    Change, Error, EventType, Key, Kind, Precondition, Propagation, Query, Resource, Result, Scope, Store,
-    Subscription, View, Watch, Write,
+    Change, Error, EventType, Key, Kind, Precondition, Propagation, Query, Resource, Result, RoutedStore, Scope, Store,
+    StorePart, Subscription, View, Watch, Write,
 };
 use homeostat_testing::{Dice, eventually, soon};
 use homeostat_tests::{Cluster, NetworkFault, Proxy, shared_cluster, shared_nats};
@@ -29,9 +32,14 @@ const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 /// The resources of a kind, by name.
 type Rows = BTreeMap<String, Arc<Resource>>;
 
-/// The store of one host, and what a watch of it has told.
-struct Host {
-    store: Arc<CachedStore>,
+/// A kind, and the server that has its resources.
+struct Place {
+    kind: Kind,
+    server: Arc<dyn Upstream>,
+}
+
+/// A watch of one kind, and what it has told.
+struct Follower {
     watch: Watch,
     told: Rows,
     /// How often the watch had to begin anew.
@@ -39,33 +47,63 @@ struct Host {
     _user: Subscription,
 }
 
-/// A server with three hosts.
+/// The stores of one host as one, and a follower of each kind.
+struct Host {
+    store: Arc<RoutedStore>,
+    followers: Vec<Follower>,
+}
+
+/// Two servers with three hosts.
 struct Scene {
-    server: Arc<dyn Upstream>,
+    places: Vec<Place>,
     hosts: Vec<Host>,
-    /// Between the server and the last host.
-    proxy: Proxy,
-    kind: Kind,
+    /// Between the servers and the last host.
+    proxies: [Proxy; 2],
     namespace: String,
     /// Writes whose outcome nobody knows: a host whose connections are cut may notice that a round later.
     unanswered: u64,
 }
 
-impl Host {
-    async fn new(store: CachedStore, kind: &Kind) -> Self {
-        let store = Arc::new(store);
-        let _user = store.subscribe(kind, View::Whole);
-        let (watch, told) = watched(&store, kind).await;
-        Self { store, watch, told, restarts: 0, _user }
+impl Place {
+    /// Lists the kind at its server.
+    async fn rows(&self) -> Rows {
+        let query = Query::all(self.kind.clone());
+        let listed = eventually("a list of the server", || async { self.server.list(&query).await.ok() }).await;
+        rows(listed.items)
     }
+}
 
-    /// Applies the changes that the watch tells, until they lead to `wanted`.
-    async fn follow(&mut self, kind: &Kind, wanted: &Rows) {
-        while !is_same(&self.told, wanted) {
+impl Host {
+    async fn new(stores: [Arc<dyn Store>; 2], places: &[Place]) -> Self {
+        let part =
+            |(place, store): (&Place, Arc<dyn Store>)| StorePart { name: place.kind.group.as_str().into(), store };
+        let rule = |Place { kind, .. }: &Place| Rule {
+            pattern: format!("{}/*", kind.group).parse().unwrap(),
+            store: kind.group.as_str().into(),
+            view: View::Whole,
+        };
+        let routes = Routes::new(places.iter().map(rule).collect()).unwrap();
+        let store = RoutedStore::new(memory_store(), places.iter().zip(stores).map(part).collect(), routes).unwrap();
+        let mut followers = Vec::new();
+        for Place { kind, .. } in places {
+            let _user = store.subscribe(kind, View::Whole);
+            let (watch, told) = watched(&store, kind).await;
+            followers.push(Follower { watch, told, restarts: 0, _user });
+        }
+        Self { store: Arc::new(store), followers }
+    }
+}
+
+impl Follower {
+    /// Applies the changes that the watch tells, until they lead to `wanted`, the state of the server. `is_settled`
+    /// says that no write can still happen.
+    async fn follow(&mut self, store: &RoutedStore, place: &Place, mut wanted: Rows, is_settled: bool) {
+        while !is_same(&self.told, &wanted) {
             let event = match soon(self.watch.next()).await {
                 Ok(event) => event,
                 Err(Error::Expired { .. }) => {
-                    (self.watch, self.told) = watched(&self.store, kind).await;
+                    (self.watch, self.told) = watched(store, &place.kind).await;
+                    wanted = place.rows().await;
                     self.restarts += 1;
                     continue;
                 }
@@ -77,12 +115,15 @@ impl Host {
                 EventType::Deleted => drop(self.told.remove(&name)),
                 EventType::Added | EventType::Modified => drop(self.told.insert(name, event.resource)),
             }
+            if !is_settled {
+                wanted = place.rows().await;
+            }
         }
     }
 }
 
 /// Lists a kind, and watches it from there.
-async fn watched(store: &CachedStore, kind: &Kind) -> (Watch, Rows) {
+async fn watched(store: &RoutedStore, kind: &Kind) -> (Watch, Rows) {
     let list = || async {
         let page = store.list(&Query::all(kind.clone())).await.ok()?;
         let watch = store.watch(Scope::Kind(kind.clone()), page.revision).await.ok()?;
@@ -103,10 +144,11 @@ fn is_same(one: &Rows, other: &Rows) -> bool {
 
 impl Scene {
     fn write(&self, dice: &mut Dice) -> Write {
+        let kind = &dice.one(&self.places).expect("there are two places").kind;
         let name = dice.one(&NAMES).expect("there are names");
-        let (key, size) = (Key::new(self.kind.clone(), &self.namespace, name), dice.below(100));
+        let (key, size) = (Key::new(kind.clone(), &self.namespace, name), dice.below(100));
         let metadata = json!({"name": name, "namespace": self.namespace, "labels": {"size": size.to_string()}});
-        let document = json!({"apiVersion": self.kind.api_version(), "kind": self.kind.name, "metadata": metadata,
+        let document = json!({"apiVersion": kind.api_version(), "kind": kind.name, "metadata": metadata,
             "spec": {"size": size}});
         let precondition = Precondition::default();
         let merge = |patch: Value| Write::Patch {
@@ -126,10 +168,10 @@ impl Scene {
         }
     }
 
-    /// Makes some writes at the same time, each by one of the hosts.
-    async fn act(&mut self, dice: &mut Dice, is_cut: bool) {
+    /// Makes some writes at the same time, each by one of the hosts. Returns whether all of them were answered.
+    async fn act(&mut self, dice: &mut Dice, is_cut: bool) -> bool {
         let mut writes = JoinSet::new();
-        for _ in 0..=dice.below(10) {
+        for _ in 0..=dice.below(20) {
             let (write, host) = (self.write(dice), dice.index(self.hosts.len()));
             let store = Arc::clone(&self.hosts[host].store);
             writes.spawn(async move {
@@ -138,43 +180,57 @@ impl Scene {
             });
         }
         if is_cut {
-            self.proxy.set(NetworkFault::Reset);
-            self.proxy.set(NetworkFault::None);
+            self.cut().await;
         }
+        let before = self.unanswered;
         while let Some(ended) = soon(writes.join_next()).await {
             let (written, write) = ended.unwrap();
             assert!(is_expected(&written), "{write}: {written:?}");
             self.unanswered += u64::from(matches!(written, Err(Error::Unavailable { .. })));
         }
+        self.unanswered == before
     }
 
-    /// Compares the caches and watches of all hosts with the server.
-    async fn compare(&mut self, round: u64) {
-        let query = Query::all(self.kind.clone());
-        let wanted = eventually("a list of the server", || async { self.server.list(&query).await.ok() }).await;
-        let wanted = rows(wanted.items);
-        for host in &mut self.hosts {
-            let same = || async {
-                let cached = rows(host.store.list(&query).await.ok()?.items);
-                is_same(&cached, &wanted).then_some(cached)
-            };
-            let cached = eventually("a cache that equals the server", same).await;
-            for (name, resource) in &cached {
-                assert_eq!(resource.document(), wanted[name].document(), "round {round}");
+    /// Cuts the connections of the last host.
+    async fn cut(&self) {
+        for proxy in &self.proxies {
+            proxy.set(NetworkFault::Reset);
+            // Connections do not notice a fault that is over at once.
+            let is_cut = || async { (proxy.traffic().open == 0).then_some(()) };
+            eventually("the connections to be cut", is_cut).await;
+            proxy.set(NetworkFault::None);
+        }
+    }
+
+    /// Compares the caches and watches of all hosts with the servers. `is_settled` is as for [`Follower::follow`].
+    async fn compare(&mut self, round: u64, is_settled: bool) {
+        for (at, place) in self.places.iter().enumerate() {
+            let query = Query::all(place.kind.clone());
+            for host in &mut self.hosts {
+                let same = || async {
+                    let wanted = place.rows().await;
+                    let cached = rows(host.store.list(&query).await.ok()?.items);
+                    is_same(&cached, &wanted).then_some((cached, wanted))
+                };
+                let (cached, wanted) = eventually("a cache that equals its server", same).await;
+                for (name, resource) in &cached {
+                    assert_eq!(resource.document(), wanted[name].document(), "round {round}");
+                }
+                host.followers[at].follow(&host.store, place, wanted, is_settled).await;
             }
-            host.follow(&self.kind, &wanted).await;
         }
     }
 
     async fn run(mut self, seed: u64) {
         for round in 0..ROUNDS {
             let mut dice = Dice::stream(seed, round);
-            self.act(&mut dice, round % CUT_EVERY == CUT_EVERY - 1).await;
-            self.compare(round).await;
+            let is_settled = self.act(&mut dice, round % CUT_EVERY == CUT_EVERY - 1).await;
+            self.compare(round, is_settled).await;
         }
-        let restarts: u64 = self.hosts.iter().map(|host| host.restarts).sum();
-        assert!(restarts <= ROUNDS / CUT_EVERY, "watches began anew {restarts} times");
-        assert!(self.unanswered <= ROUNDS / 10, "{} writes were not answered", self.unanswered);
+        let kinds = self.places.len() as u64;
+        let restarts: u64 = self.hosts.iter().flat_map(|host| &host.followers).map(|follower| follower.restarts).sum();
+        assert!(restarts <= kinds * ROUNDS / CUT_EVERY, "watches began anew {restarts} times");
+        assert!(self.unanswered <= kinds * ROUNDS / 10, "{} writes were not answered", self.unanswered);
     }
 }
 
@@ -195,37 +251,32 @@ fn options() -> Options {
     Options { read_wait_max: Duration::from_secs(30), ..Options::default() }
 }
 
+/// S15: Each cache of two far stores equals its server once three hosts have stopped to write to both.
 #[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
 #[tokio::test(flavor = "multi_thread")]
-async fn caches_of_a_bucket_equal_it_at_rest_after_random_writes() {
-    let kind = Kind::new("demo.dev", "v1", "Widget");
-    let (url, proxy) = (shared_nats().url(), Proxy::to(shared_nats().port()));
-    let server = contacted(&url, "random").await;
-    let mut hosts = Vec::new();
-    for url in [url.clone(), url, format!("nats://{}", proxy.address())] {
-        let settings: BucketSettings = settings(&url, "random");
-        hosts.push(Host::new(homeostat_nats::open(settings, Schemas::default(), options()).unwrap(), &kind).await);
-    }
-    Scene { server, hosts, proxy, kind, namespace: "default".to_owned(), unanswered: 0 }.run(1).await;
-}
-
-#[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
-#[tokio::test(flavor = "multi_thread")]
-async fn caches_of_a_cluster_equal_it_at_rest_after_random_writes() {
-    let kind = Kind::new("example.dev", "v1", "Widget");
+async fn caches_of_two_stores_equal_their_servers_at_rest_after_random_writes() {
+    let (url, cluster) = (shared_nats().url(), shared_cluster());
     let all = cluster_store().await;
     let namespace = namespace(&all).await;
-    let cluster = shared_cluster();
-    let proxy = Proxy::to(cluster.apiserver().port());
-    let token = json!({ "token": Cluster::token("admin") });
-    let cut = cluster.kubeconfig_with(&format!("https://{}", proxy.address()), &token);
+    let own = |settings: ClusterSettings| ClusterSettings { namespace: Some(namespace.clone()), ..settings };
+    let in_cluster = Arc::new(homeostat_kubernetes::Cluster::new(own(cluster_settings("admin"))));
+    soon(in_cluster.connect()).await.unwrap();
+    let places = vec![
+        Place { kind: Kind::new("demo.dev", "v1", "Widget"), server: contacted(&url, "random").await },
+        Place { kind: Kind::new("example.dev", "v1", "Widget"), server: in_cluster },
+    ];
+    let proxies = [Proxy::to(shared_nats().port()), Proxy::to(cluster.apiserver().port())];
+    let [cut_url, cut_cluster] = [("nats", &proxies[0]), ("https", &proxies[1])]
+        .map(|(scheme, proxy)| format!("{scheme}://{}", proxy.address()));
+    let cut = cluster.kubeconfig_with(&cut_cluster, &json!({ "token": Cluster::token("admin") }));
     let cut = ClusterSettings::new("cut", Credentials::Kubeconfig { files: vec![cut], context: None });
     let mut hosts = Vec::new();
-    let own = |settings: ClusterSettings| ClusterSettings { namespace: Some(namespace.clone()), ..settings };
-    for settings in [cluster_settings("admin"), cluster_settings("admin"), cut] {
-        hosts.push(Host::new(homeostat_kubernetes::open(own(settings), options()), &kind).await);
+    let (near, also_near) = (cluster_settings("admin"), cluster_settings("admin"));
+    for (url, in_cluster) in [(&url, near), (&url, also_near), (&cut_url, cut)] {
+        let in_nats: BucketSettings = settings(url, "random");
+        let in_nats = homeostat_nats::open(in_nats, Schemas::default(), options()).unwrap();
+        let in_cluster = homeostat_kubernetes::open(own(in_cluster), options());
+        hosts.push(Host::new([Arc::new(in_nats), Arc::new(in_cluster)], &places).await);
     }
-    let server = Arc::new(homeostat_kubernetes::Cluster::new(own(cluster_settings("admin"))));
-    soon(server.connect()).await.unwrap();
-    Scene { server, hosts, proxy, kind, namespace, unanswered: 0 }.run(2).await;
+    Scene { places, hosts, proxies, namespace, unanswered: 0 }.run(1).await;
 }

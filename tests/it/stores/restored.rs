@@ -1,14 +1,13 @@
 //! A cluster whose etcd is restored from a snapshot under a running host.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use homeostat_testing::eventually_blocking;
 use homeostat_tests::{Cluster, ClusterOptions, HostProcess};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::clusters::GREETER;
-use super::contents::{KINDS, apply, has_part, store, until_state};
+use super::contents::{KINDS, apply, cached_greetings, has_part, identities, store, until_state};
 use super::hosts::{LiveHost, define, file};
 
 const GREETINGS: &str = "/apis/demo.homeostat.dev/v1/namespaces/default/greetings";
@@ -33,15 +32,6 @@ fn family(live: &LiveHost, name: &str) {
         live.socket_folder(),
         &json!({"apiVersion": "near.dev/v1", "kind": "Part", "metadata": metadata}),
     );
-}
-
-/// Returns the revisions of resources by name.
-fn revisions(items: &[Value]) -> BTreeMap<String, Value> {
-    let of = |item: &Value| {
-        let metadata = &item["metadata"];
-        (metadata["name"].as_str().unwrap().to_owned(), metadata["resourceVersion"].clone())
-    };
-    items.iter().map(of).collect()
 }
 
 /// Returns the id of the content of the cluster as the host knows it.
@@ -91,10 +81,9 @@ async fn a_cluster_that_is_restored_with_higher_revisions_under_a_host_deletes_n
     live.until("greetings", "old", "/spec/name", &json!("old"));
     greet(&live, "new", "world");
     eventually_blocking("the cache to have what the cluster has", || {
-        let listed = cluster.request("GET", GREETINGS, None).json();
-        let listed = revisions(listed["items"].as_array().unwrap());
+        let listed = identities(&cluster.request("GET", GREETINGS, None).json());
         assert!(listed.keys().eq(["new", "old"]), "{listed:?}");
-        (revisions(&live.list("greetings")?) == listed).then_some(())
+        (cached_greetings(&live.host, "cluster")? == listed).then_some(())
     });
     assert!(has_part(&live.host, "lost"), "nobody knows whether its owner was deleted");
     let live = live.restart();

@@ -10,10 +10,12 @@ use homeostat_runtime::manifest::Manifest;
 use homeostat_runtime::{ControllerState, Definition, Options, Overrides};
 use homeostat_store::embedded::EmbeddedStore;
 use homeostat_store::{Error, Key, Query, Store};
-use homeostat_testing::{eventually, eventually_blocking};
+use homeostat_testing::{eventually, eventually_blocking, eventually_built};
 use homeostat_tests::{HostProcess, TestHost, guest, repository, routed_stores, run};
 use serde_json::{Value, json};
 
+use super::clusters::{GREETER, stores_ready};
+use super::contents::store;
 use crate::metrics::scrape::{Scrape, get};
 
 const HEAD: &str = "apiVersion: homeostat.dev/v1alpha1\nkind: Stores\n";
@@ -118,20 +120,34 @@ async fn a_store_that_is_away_holds_up_only_its_own_kinds() {
     test.until(&quota("blue-live"), "is back", |quota| quota["spec"]["pods"] == 20).await;
 }
 
-/// S15: A host starts without a store that cannot be reached, and health and metrics name that store.
+/// S15: A host starts without a store that cannot be reached. Health, metrics, `homeostat stores` and the
+/// controllers whose kinds live there name that store.
 #[test]
-fn health_and_metrics_name_the_store_that_is_away() {
+fn health_metrics_and_controllers_name_the_store_that_is_away() {
     let (folder, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let stores = scratch.path().join("stores.yaml");
     // Nothing listens on this port.
     let far = "stores:\n  - name: far\n    nats: {servers: [\"nats://127.0.0.1:1\"], bucket: far}\n";
-    std::fs::write(&stores, format!("{HEAD}{far}routes:\n  - {{kinds: [\"far.dev/*\"], store: far}}\n")).unwrap();
-    let _host = HostProcess::start("run", folder.path(), scratch.path(), &["--stores", stores.to_str().unwrap()]);
-    let told = eventually_blocking("the store to be missed", || {
-        let ready = get(scratch.path(), "/readyz?verbose", "*/*");
-        (ready.code == 503 && ready.body.contains("[-]store/far failed: ")).then_some(ready.body)
+    let routes = "routes:\n  - {kinds: [\"demo.homeostat.dev/*\"], store: far}\n";
+    std::fs::write(&stores, format!("{HEAD}{far}{routes}")).unwrap();
+    write(folder.path(), "greeter.yaml", GREETER);
+    std::fs::copy(guest("greeter"), folder.path().join("greeter.wasm")).unwrap();
+    let host = HostProcess::start("run", folder.path(), scratch.path(), &["--stores", stores.to_str().unwrap()]);
+    // Its guest may have to be compiled first.
+    let waits = eventually_built("the controller to wait for its store", || {
+        stores_ready(&host, "greeter").filter(|condition| condition["status"] == "False")
     });
-    assert!(told.contains("[+]store ok\n") && told.contains("[+]folder ok\n"), "{told}");
+    assert_eq!(waits["reason"], "StoreAway", "{waits}");
+    assert!(waits["message"].as_str().unwrap().contains("store far: "), "{waits}");
+    let shown = store(&host, "far");
+    assert_eq!(shown["state"], "Starting", "{shown}");
+    assert!(shown["reason"].as_str().unwrap().contains("store far: "), "{shown}");
+    // The controller waits for its lease, which is in that store: it is on standby, as where another host holds it.
+    let checks = ["[-]store/far failed: ", "[+]controller/greeter ok\n", "[+]store ok\n", "[+]folder ok\n"];
+    eventually_blocking("the store to be missed", || {
+        let ready = get(scratch.path(), "/readyz?verbose", "*/*");
+        (ready.code == 503 && checks.iter().all(|check| ready.body.contains(check))).then_some(())
+    });
     assert_eq!(get(scratch.path(), "/readyz?exclude=store/far", "*/*").code, 200);
     let scrape = Scrape::of(scratch.path());
     let up = |store: &str| scrape.find("homeostat_store_up", &[("store", store)]);
@@ -244,11 +260,7 @@ fn a_host_reads_the_stores_of_its_folder_and_shows_them() {
     let table = host.ask(&["stores"]).stdout;
     assert!(table.lines().any(|line| line.starts_with("bus") && line.contains("memory")), "{table}");
     assert!(!host.stderr().contains("stores.yaml"), "it is no manifest: {}", host.stderr());
-    let controller = host.json(&["get", "controllers", "tenants"]);
-    let conditions =
-        controller["items"][0]["status"]["conditions"].as_array().or(controller["status"]["conditions"].as_array());
-    let ready = conditions.unwrap().iter().find(|condition| condition["type"] == "StoresReady").unwrap();
-    assert_eq!(ready["status"], "True");
+    assert_eq!(stores_ready(&host, "tenants").unwrap()["status"], "True");
     host.terminate();
     // What was in memory is gone, and is made again from what was not.
     let host = HostProcess::start("run", folder.path(), scratch.path(), &[]);

@@ -16,6 +16,7 @@ use super::certificates::{Authority, CertificatePair, signing_keys};
 use super::etcd::{Etcd, Flush};
 use super::http::{Answer, Client, Request};
 use super::ports::ReservedPort;
+use super::proxy::Proxy;
 use super::server::Server;
 use crate::tools;
 
@@ -130,7 +131,7 @@ impl Cluster {
         let authority = Authority::new();
         let files = Files::write(folder.path(), &authority);
         let etcd = Etcd::start(folder.path(), options.flush);
-        let apiserver = ApiServer::start("kube-apiserver", &options, &files, &authority, &etcd);
+        let apiserver = ApiServer::start("kube-apiserver", &options, &files, &authority, &etcd.url());
         let cluster =
             Self { controllers: None, apiserver, etcd, files, authority, options, _folder: folder, _permit: permit };
         if cluster.options.with_controllers { cluster.with_controllers() } else { cluster }
@@ -161,7 +162,20 @@ impl Cluster {
     /// # Panics
     /// When it cannot be started.
     pub fn second_apiserver(&self) -> ApiServer {
-        ApiServer::start("kube-apiserver-2", &self.options, &self.files, &self.authority, &self.etcd)
+        self.another_apiserver(&self.etcd.url())
+    }
+
+    /// Starts another apiserver behind a proxy to etcd. Its watches lag behind those of the first one by the delay of
+    /// the proxy.
+    ///
+    /// # Panics
+    /// When it cannot be started.
+    pub fn second_apiserver_behind(&self, etcd: &Proxy) -> ApiServer {
+        self.another_apiserver(&format!("http://{}", etcd.address()))
+    }
+
+    fn another_apiserver(&self, etcd: &str) -> ApiServer {
+        ApiServer::start("kube-apiserver-2", &self.options, &self.files, &self.authority, etcd)
     }
 
     /// Returns the URL of the apiserver.
@@ -282,7 +296,7 @@ impl Cluster {
 }
 
 impl ApiServer {
-    fn start(name: &str, options: &ClusterOptions, files: &Files, authority: &Authority, etcd: &Etcd) -> Self {
+    fn start(name: &str, options: &ClusterOptions, files: &Files, authority: &Authority, etcd: &str) -> Self {
         let (port, trust) = (ReservedPort::new(), authority.client_config());
         let number = port.number();
         let is_up = {
@@ -327,8 +341,8 @@ impl ApiServer {
     }
 }
 
-/// Returns the arguments of an apiserver.
-fn arguments(options: &ClusterOptions, files: &Files, etcd: &Etcd, port: u16) -> Vec<String> {
+/// Returns the arguments of an apiserver over the etcd at a URL.
+fn arguments(options: &ClusterOptions, files: &Files, etcd: &str, port: u16) -> Vec<String> {
     let Files { folder, authority, certificate, key, tokens, accounts_private, accounts_public } = files;
     let files = [
         ("cert-dir", &folder.join("certificates")),
@@ -341,7 +355,7 @@ fn arguments(options: &ClusterOptions, files: &Files, etcd: &Etcd, port: u16) ->
     ];
     let mut arguments: Vec<String> = files.map(|(name, path)| format!("--{name}={}", path.display())).into();
     arguments.extend([
-        format!("--etcd-servers={}", etcd.url()),
+        format!("--etcd-servers={etcd}"),
         format!("--secure-port={port}"),
         "--bind-address=127.0.0.1".to_owned(),
         // No service is the way to it, and a loopback address would not do as one.

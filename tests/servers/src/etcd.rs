@@ -64,6 +64,11 @@ impl Etcd {
         &self.server
     }
 
+    /// Returns the port for clients.
+    pub fn port(&self) -> u16 {
+        self.client.number()
+    }
+
     /// Returns the URL for clients.
     pub fn url(&self) -> String {
         url(&self.client)

@@ -5,10 +5,14 @@ use super::*;
 const HEAD: &str = "apiVersion: homeostat.dev/v1alpha1\nkind: Stores\n";
 
 fn parse(text: &str) -> Result<StoresConfig, Vec<String>> {
+    parse_with(text, Some(Path::new("/secrets")))
+}
+
+/// Parses a file whose secrets are in a folder.
+fn parse_with(text: &str, secrets: Option<&Path>) -> Result<StoresConfig, Vec<String>> {
     let path = Path::new("stores.yaml");
     let document = SingleDocument::parse(path, text.as_bytes()).map_err(|problem| vec![problem.to_string()])?;
-    StoresConfig::of(path, &document, Some(Path::new("/secrets")))
-        .map_err(|problems| problems.iter().map(ToString::to_string).collect())
+    StoresConfig::of(path, &document, secrets).map_err(|problems| problems.iter().map(ToString::to_string).collect())
 }
 
 #[track_caller]
@@ -188,6 +192,83 @@ fn the_settings_of_nats_are_read_and_mistakes_have_their_positions() {
     assert_problems(&both, &["stores.yaml:4:5: store \"bus\" needs one place"]);
     let empty = format!("{HEAD}stores:\n  - {{name: bus, memory: {{}}, cache: {{bytesMax: 0}}}}\n");
     assert_problems(&empty, &["stores.yaml:4:47: a cache of 0 bytes"]);
+}
+
+/// A bucket with these credentials.
+#[cfg(feature = "nats")]
+fn with_credentials(credentials: &str) -> String {
+    format!(
+        "{HEAD}stores:\n  - name: bus\n    nats:\n      servers: [\"nats://a\"]\n      bucket: b\n      credentials: {credentials}\n"
+    )
+}
+
+#[cfg(feature = "nats")]
+#[test]
+fn each_form_of_nats_credentials_is_read_with_its_secret() {
+    use std::os::unix::fs::PermissionsExt;
+
+    use homeostat_nats::settings::Credentials;
+
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["bus.creds", "seed", "password", "token"] {
+        let path = folder.path().join(name);
+        std::fs::write(&path, format!("content of {name}\n")).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+    }
+    let file = format!("{{file: {}}}", folder.path().join("bus.creds").display());
+    for (written, form, user, secret) in [
+        (&*file, "File", None, "content of bus.creds"),
+        ("{nkey: {secret: seed}}", "Nkey", None, "content of seed"),
+        ("{user: ann, password: {secret: password}}", "User", Some("ann"), "content of password"),
+        ("{token: {secret: token}}", "Token", None, "content of token"),
+    ] {
+        let config = parse_with(&with_credentials(written), Some(folder.path())).unwrap();
+        let Storage::Nats(settings) = &config.stores[0].storage else { panic!("it is in NATS") };
+        let credentials = settings.credentials.as_ref().unwrap();
+        let (name, source) = match credentials {
+            Credentials::File(source) | Credentials::Nkey(source) | Credentials::Token(source) => (None, source),
+            Credentials::User { name, password } => (Some(&**name), password),
+        };
+        assert_eq!((&*format!("{credentials:?}"), name, &*source().unwrap()), (form, user, secret), "{written}");
+    }
+    assert!(parse_with(&with_credentials(&file), None).is_ok(), "a file of credentials needs no folder of secrets");
+}
+
+#[cfg(feature = "nats")]
+#[test]
+fn nats_credentials_of_no_form_or_of_two_are_refused() {
+    for credentials in [
+        "{}",
+        "{user: ann}",
+        "{password: {secret: a}}",
+        "{file: bus.creds, token: {secret: a}}",
+        "{nkey: {secret: a}, token: {secret: a}}",
+        "{user: ann, password: {secret: a}, nkey: {secret: a}}",
+    ] {
+        let expected = "stores.yaml:8:20: expected one of: `file`; `nkey`; `user` with `password`; `token`";
+        assert_problems(&with_credentials(credentials), &[expected]);
+    }
+    assert_problems(&with_credentials("{nkey: {secret: ../a}}"), &["stores.yaml:8:36: \"../a\" is not a valid"]);
+    let problems = parse_with(&with_credentials("{token: {secret: a}}"), None).unwrap_err();
+    assert!(problems[0].starts_with("stores.yaml:8:37: secrets come from the folder of `--secrets`"), "{problems:?}");
+}
+
+#[cfg(feature = "kubernetes")]
+#[test]
+fn in_cluster_uses_the_account_of_the_pod_or_says_that_there_is_no_pod() {
+    use homeostat_kubernetes::Credentials;
+
+    let text = format!("{HEAD}stores:\n  - name: cluster\n    kubernetes:\n      inCluster: true\n");
+    match parse(&text) {
+        Err(problems) => {
+            assert_eq!(problems, ["stores.yaml:6:18: this process does not run in a pod"]);
+        }
+        // These tests themselves run in a pod.
+        Ok(config) => {
+            let Storage::Kubernetes(settings) = &config.stores[0].storage else { panic!("it is in a cluster") };
+            assert!(matches!(settings.credentials, Credentials::Pod { .. }), "{settings:?}");
+        }
+    }
 }
 
 #[cfg(feature = "kubernetes")]

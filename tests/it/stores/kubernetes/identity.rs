@@ -11,7 +11,7 @@ use homeostat_testing::eventually;
 use homeostat_tests::{Cluster as Server, shared_cluster};
 use serde_json::{Value, json};
 
-use super::{connected, settings_of};
+use super::{connected, settings_of, two_kubeconfigs};
 
 /// A store whose kubeconfig has these credentials.
 async fn store_of(credentials: &Value) -> Arc<Cluster> {
@@ -67,16 +67,20 @@ async fn a_plugin_gives_a_token_or_a_certificate() {
 #[tokio::test]
 #[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
 async fn refused_credentials_are_read_again() {
-    let folder = tempfile::tempdir().unwrap();
+    let (server, folder) = (shared_cluster(), tempfile::tempdir().unwrap());
     let file = folder.path().join("token");
     let give = |token: &str| {
         fs::write(&file, token).unwrap();
         plugin(folder.path(), &lasting(token))
     };
-    for credentials in [give("expired"), json!({ "tokenFile": file })] {
+    fs::write(folder.path().join("ca.crt"), server.authority().pem()).unwrap();
+    let pod = Credentials::Pod { server: server.url(), folder: folder.path().to_owned() };
+    let kubeconfig = |credentials: &Value| settings_of(server.kubeconfig_with(&server.url(), credentials));
+    for settings in
+        [kubeconfig(&give("expired")), kubeconfig(&json!({ "tokenFile": file })), ClusterSettings::new("cluster", pod)]
+    {
         give("expired");
-        let server = shared_cluster();
-        let store = Cluster::new(settings_of(server.kubeconfig_with(&server.url(), &credentials)));
+        let store = Cluster::new(settings);
         assert!(store.connect().await.is_err(), "the server refuses the token");
         give(&Server::token("admin"));
         eventually("the new token is used", || async { store.connect().await.ok() }).await;
@@ -93,6 +97,20 @@ async fn the_account_of_a_pod_is_used() {
     fs::write(folder.path().join("ca.crt"), server.authority().pem()).unwrap();
     let pod = Credentials::Pod { server: server.url(), folder: folder.path().to_owned() };
     assert_nobody(&*connected(ClusterSettings::new("cluster", pod)).await).await;
+}
+
+#[tokio::test]
+#[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
+async fn a_context_is_found_in_several_files_that_are_merged() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = two_kubeconfigs(shared_cluster(), folder.path());
+    let of = |context: Option<&str>| {
+        let credentials = Credentials::Kubeconfig { files: files.clone(), context: context.map(str::to_owned) };
+        ClusterSettings::new("cluster", credentials)
+    };
+    assert_admin(&*connected(of(Some("second"))).await).await;
+    // As in kubectl, the current context is that of the first file.
+    assert!(Cluster::new(of(None)).connect().await.is_err(), "the server refuses its token");
 }
 
 #[tokio::test]
