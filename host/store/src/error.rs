@@ -249,9 +249,16 @@ fn current_state(current: Option<Revision>) -> String {
     }
 }
 
+/// As in Kubernetes, it says the same once.
 fn join_violations(violations: &[Violation]) -> String {
-    match violations {
-        [one] => one.to_string(),
-        many => format!("[{}]", many.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")),
+    let mut texts = Vec::<String>::with_capacity(violations.len());
+    for text in violations.iter().map(ToString::to_string) {
+        if !texts.contains(&text) {
+            texts.push(text);
+        }
+    }
+    match &*texts {
+        [one] => one.clone(),
+        many => format!("[{}]", many.join(", ")),
     }
 }

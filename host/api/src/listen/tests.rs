@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use super::*;
 
 fn socket_in(folder: &tempfile::TempDir) -> PathBuf {
@@ -107,4 +109,15 @@ async fn a_listener_reports_the_port_that_the_system_chose() {
     let listener = Listener::bind(&"127.0.0.1:0".parse().unwrap(), false).await.unwrap();
     let Address::Tcp(address) = listener.address().unwrap() else { panic!("not a port") };
     assert_ne!(address.port(), 0);
+}
+
+/// Many clients connect at once after a restart.
+#[tokio::test]
+async fn hundreds_of_connections_wait_to_be_accepted() {
+    let allowed: usize = fs::read_to_string("/proc/sys/net/core/somaxconn").unwrap().trim().parse().unwrap();
+    let listener = listen_tcp("127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = listener.local_addr().unwrap();
+    let connect = |_| std::net::TcpStream::connect_timeout(&address, Duration::from_secs(10)).unwrap();
+    let waiting: Vec<_> = (0..allowed.min(600)).map(connect).collect();
+    assert_eq!(waiting.len(), allowed.min(600));
 }

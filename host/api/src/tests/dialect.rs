@@ -621,3 +621,35 @@ async fn a_revision_from_the_future_tells_clients_to_list_anew() {
         (504, &json!("ResourceVersionTooLarge"))
     );
 }
+
+#[tokio::test]
+async fn a_deletion_names_the_precondition_that_does_not_hold() {
+    let server = Server::start().await;
+    let path = format!("{DEPLOYMENTS}/web");
+    let created = server.ask("POST", DEPLOYMENTS, &deployment("web", "web", 1)).await.body;
+    let uid = created["metadata"]["uid"].as_str().unwrap();
+    let refused = server.ask("DELETE", &path, &json!({ "preconditions": { "uid": "other" } })).await;
+    let words = format!(
+        "Operation cannot be fulfilled on Deployment.apps \"web\": the UID in the precondition (other) does not match the UID in \
+         record ({uid}). The object might have been deleted and then recreated"
+    );
+    assert_eq!((refused.code, &refused.body["message"]), (409, &json!(words)));
+    let refused = server.ask("DELETE", &path, &json!({ "preconditions": { "resourceVersion": "999" } })).await;
+    let message = refused.body["message"].as_str().unwrap();
+    assert!(refused.code == 409 && message.contains("the ResourceVersion in the precondition (999)"), "{message}");
+}
+
+#[tokio::test]
+async fn a_json_patch_of_too_many_operations_is_too_large() {
+    let server = Server::start().await;
+    server.ask("POST", DEPLOYMENTS, &deployment("web", "web", 1)).await;
+    let patch = |count: usize| json!(vec![json!({ "op": "test", "path": "/kind", "value": "Deployment" }); count]);
+    let send = async |count| {
+        let body = patch(count).to_string();
+        answer(server.send("PATCH", &format!("{DEPLOYMENTS}/web"), "application/json-patch+json", &body).await).await
+    };
+    assert_eq!(send(1000).await.code, 200);
+    let refused = send(1001).await;
+    let words = "The allowed maximum operations in a JSON patch is 1000, got 1001";
+    assert_eq!((refused.code, &refused.body["message"]), (413, &json!(words)));
+}

@@ -67,3 +67,14 @@ async fn a_response_that_is_too_large_for_yaml_is_refused() {
     assert!(code == 406 && refusal.contains("8 MiB"), "{code} {refusal}");
     assert_eq!(text(&server, &format!("{DEPLOYMENTS}?limit=2"), YAML).await.0, 200);
 }
+
+#[tokio::test]
+async fn yaml_that_is_no_utf_8_is_refused() {
+    let server = Server::start().await;
+    let mut body = deployment("web", "web", 1).to_string().into_bytes();
+    let at = body.windows(3).position(|part| part == b"web").unwrap();
+    body[at] = 0xff;
+    for (kind, code) in [(YAML, 400), ("application/json", 422)] {
+        assert_eq!(server.send_bytes("POST", DEPLOYMENTS, kind, body.clone().into()).await.status(), code, "{kind}");
+    }
+}

@@ -68,6 +68,21 @@ async fn without_namespaces_a_resource_needs_none() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_namespace_that_always_exists_is_created_again() {
+    let host = host().await;
+    let former = host.store().get(&key("kube-node-lease")).await.expect("it always exists").uid().to_owned();
+    delete(&host, "kube-node-lease").await;
+    let created = async {
+        while host.store().get(&key("kube-node-lease")).await.is_ok_and(|found| found.uid() == former)
+            || host.store().get(&key("kube-node-lease")).await.is_err()
+        {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), created).await.expect("it is created again");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_deleted_namespace_waits_for_its_content() {
     let host = host().await;
     host.write(namespace("a").into()).await.expect("namespaces can be created");

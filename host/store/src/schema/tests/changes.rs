@@ -3,7 +3,9 @@
 use serde_json::{Value, json};
 
 use super::{of_spec, widget};
+use crate::Error;
 use crate::path::Path;
+use crate::schema::{Reason, Violation};
 
 /// Returns the violations of a spec that replaces another one.
 fn told(schema: &Value, old: &Value, new: Value) -> Vec<String> {
@@ -75,4 +77,19 @@ fn a_part_that_only_gets_a_default_stays() {
         "type": "object", "required": ["a"], "properties": {"a": {"type": "string"}, "b": {"type": "string", "default": "c"}},
     }}});
     assert_eq!(told(&schema, &json!({"part": {}}), json!({"part": {}, "free": "x"})), [""; 0]);
+}
+
+/// Two resources of a quota can break the same rule.
+#[test]
+fn the_message_of_a_refusal_says_the_same_once() {
+    let violation = |detail: &str| Violation { path: "spec".into(), reason: Reason::Invalid, detail: detail.into() };
+    let message =
+        |details: &[&str]| Error::invalid_fields("a", details.iter().map(|text| violation(text)).collect()).to_string();
+    assert_eq!(message(&["x", "x"]), message(&["x"]));
+    assert_eq!(message(&["x", "y", "x"]), message(&["x", "y"]));
+    assert!(
+        message(&["x", "y"]).contains("[spec: Invalid value: x, spec: Invalid value: y]"),
+        "{}",
+        message(&["x", "y"])
+    );
 }
