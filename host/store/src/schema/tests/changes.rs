@@ -83,8 +83,9 @@ fn a_part_that_only_gets_a_default_stays() {
 #[test]
 fn the_message_of_a_refusal_says_the_same_once() {
     let violation = |detail: &str| Violation { path: "spec".into(), reason: Reason::Invalid, detail: detail.into() };
-    let message =
-        |details: &[&str]| Error::invalid_fields("a", details.iter().map(|text| violation(text)).collect()).to_string();
+    let message = |details: &[&str]| {
+        Error::invalid_fields("a".to_owned(), details.iter().map(|text| violation(text)).collect()).to_string()
+    };
     assert_eq!(message(&["x", "x"]), message(&["x"]));
     assert_eq!(message(&["x", "y", "x"]), message(&["x", "y"]));
     assert!(
