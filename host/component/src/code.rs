@@ -153,33 +153,47 @@ impl Code {
     }
 }
 
-/// The slot for the code of one digest, while it is in use. The load that compiles it holds the lock;
-/// concurrent loads of the digest wait.
-pub(crate) type CodeSlot = Arc<tokio::sync::Mutex<Weak<TieredCode>>>;
+/// The slot for the code of one digest, while it is in use.
+#[derive(Default)]
+pub(crate) struct CodeSlot {
+    /// The load that compiles the code holds it; concurrent loads of the digest wait.
+    pub(crate) load: tokio::sync::Mutex<()>,
+    /// Held for a moment only, so that a list of all code never leaves one out.
+    code: Mutex<Weak<TieredCode>>,
+}
+
+impl CodeSlot {
+    /// Returns the code, unless it is being compiled or nobody uses it any more.
+    pub(crate) fn code(&self) -> Option<Arc<TieredCode>> {
+        self.code.lock().upgrade()
+    }
+
+    /// Sets the code that a load has compiled.
+    pub(crate) fn set(&self, code: &Arc<TieredCode>) {
+        *self.code.lock() = Arc::downgrade(code);
+    }
+}
 
 /// The code of all loaded components.
 #[derive(Default)]
 pub(crate) struct CodeTable {
-    places: Mutex<HashMap<Digest, CodeSlot>>,
+    places: Mutex<HashMap<Digest, Arc<CodeSlot>>>,
     /// Notified when code enters memory.
     woken: Notify,
 }
 
 impl CodeTable {
     /// Returns the slot for the code of a component, and removes unused slots.
-    pub(crate) fn slot(&self, digest: &Digest) -> CodeSlot {
+    pub(crate) fn slot(&self, digest: &Digest) -> Arc<CodeSlot> {
         let mut places = self.places.lock();
-        let is_used = |place: &CodeSlot| {
-            Arc::strong_count(place) > 1 || place.try_lock().is_ok_and(|code| code.strong_count() > 0)
-        };
+        let is_used = |place: &Arc<CodeSlot>| Arc::strong_count(place) > 1 || place.code.lock().strong_count() > 0;
         places.retain(|_, place| is_used(place));
         Arc::clone(places.entry(digest.clone()).or_default())
     }
 
     /// Returns the code of a loaded component.
     pub(crate) fn find(&self, digest: &Digest) -> Option<Arc<TieredCode>> {
-        let place = self.places.lock().get(digest).cloned()?;
-        place.try_lock().ok()?.upgrade()
+        self.places.lock().get(digest)?.code()
     }
 
     /// Waits until code has entered memory since the last call.
@@ -212,9 +226,8 @@ impl CodeTable {
 
     /// Returns all code except for running compilations.
     fn each(&self) -> impl Iterator<Item = Arc<Code>> {
-        let places: Vec<CodeSlot> = self.places.lock().values().cloned().collect();
-        let code = |place: CodeSlot| place.try_lock().ok().and_then(|code| code.upgrade());
-        places.into_iter().filter_map(move |place| code(place).map(|code| code.current()))
+        let places: Vec<Arc<CodeSlot>> = self.places.lock().values().cloned().collect();
+        places.into_iter().filter_map(|place| Some(place.code()?.current()))
     }
 }
 

@@ -197,8 +197,8 @@ async fn survey(engine: &Engine, digest: &Digest, bytes: &Arc<Vec<u8>>, limits: 
 /// Those of compilation.
 async fn code(engine: &Engine, digest: &Digest, bytes: Arc<Vec<u8>>) -> Result<Arc<TieredCode>, LoadError> {
     let place = engine.codes().slot(digest);
-    let mut known = place.lock().await;
-    if let Some(code) = known.upgrade() {
+    let _load = place.load.lock().await;
+    if let Some(code) = place.code() {
         return Ok(code);
     }
     let (tier, room) = choose_tier(engine, &bytes).await?;
@@ -207,7 +207,7 @@ async fn code(engine: &Engine, digest: &Digest, bytes: Arc<Vec<u8>>) -> Result<A
         Some(room) if code.tier == Tier::Baseline => engine.optimiser().add(digest, bytes, code, room),
         _ => Arc::new(TieredCode::new(code).0),
     };
-    *known = Arc::downgrade(&code);
+    place.set(&code);
     engine.codes().notify_loaded();
     Ok(code)
 }

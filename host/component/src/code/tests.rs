@@ -161,6 +161,22 @@ async fn code_that_runs_or_is_called_now_and_then_is_not_evicted() {
 }
 
 #[tokio::test]
+async fn idle_code_is_evicted_beside_a_load_of_the_same_component() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = resting_engine(folder.path());
+    let component = engine.load(fixture::good()).await.unwrap();
+    let slot = engine.codes().slot(component.digest());
+    beside_rest(&engine, async {
+        let load = slot.load.lock().await;
+        assert_eq!(engine.components_in_memory(), 1);
+        let_rest(&component).await;
+        assert_eq!(engine.components_in_memory(), 0);
+        drop(load);
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn names_that_share_code_share_it_after_an_eviction() {
     let folder = tempfile::tempdir().unwrap();
     let engine = resting_engine(folder.path());
