@@ -38,9 +38,9 @@ pub(crate) fn encoded(mut response: Response, format: Option<DocumentFormat>) ->
     let (Some(format), Some(Document(document))) = (format, document) else { return response };
     let (content_type, body) = match format {
         DocumentFormat::Cbor => (cbor::CONTENT_TYPE, cbor::encode(&document)),
-        DocumentFormat::Yaml => match serde_saphyr::to_string(&document) {
-            Ok(body) => (yaml_response::CONTENT_TYPE, body.into_bytes()),
-            Err(_) => return response,
+        DocumentFormat::Yaml => match yaml_response::encode(&document) {
+            Some(body) => (yaml_response::CONTENT_TYPE, body),
+            None => return response,
         },
         DocumentFormat::Protobuf => match protobuf::encode(&document) {
             Ok(body) => (protobuf::CONTENT_TYPE, body),

@@ -17,6 +17,11 @@ const BYTES_MAX: usize = 8 << 20;
 /// The responses that become YAML at once.
 static CONVERSIONS: Semaphore = Semaphore::const_new(2);
 
+/// Returns a document as YAML; `None` if it has no such form.
+pub(crate) fn encode(document: &Value) -> Option<Vec<u8>> {
+    serde_saphyr::to_string(document).ok().map(String::into_bytes)
+}
+
 /// Returns a response in JSON as YAML. Other responses, and those without a body, stay as they are.
 ///
 /// A response of more than [`BYTES_MAX`] is refused with 406.
@@ -30,7 +35,7 @@ pub(crate) async fn converted(response: Response) -> Response {
         let reason = format!("a response of more than {} MiB has no YAML: accept application/json", BYTES_MAX >> 20);
         return Failure::not_acceptable(reason).into_response();
     };
-    let yaml = serde_json::from_slice::<Value>(&json).ok().and_then(|document| serde_saphyr::to_string(&document).ok());
+    let yaml = serde_json::from_slice(&json).ok().and_then(|document| encode(&document));
     let Some(yaml) = yaml else { return Response::from_parts(parts, Body::from(json)) };
     parts.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(CONTENT_TYPE));
     parts.headers.remove(header::CONTENT_LENGTH);

@@ -1,10 +1,8 @@
-//! What a host of a fleet refuses by name: records that it cannot read, and another placement of a running controller.
-
-use std::time::Duration;
+//! A host of a fleet refuses records that it cannot read, and another placement of a running controller, and names them.
 
 use async_nats::HeaderMap;
-use homeostat_fixtures::{FaultyStore, MemoryLeases, memory_store};
-use homeostat_fleet::{AcquireCondition, Answer, Identity, LeaseName, Observation, Request, ShardBy, Shards};
+use homeostat_fixtures::{FaultyStore, MemoryLeases, memory_store, write_rollout_record};
+use homeostat_fleet::{ShardBy, Shards};
 use homeostat_nats::settings::Create;
 use homeostat_nats::{Bucket, BucketSettings};
 use homeostat_runtime::{Definition, Error, FleetOptions, Options, PlacementSpec};
@@ -56,17 +54,8 @@ async fn a_controller_names_the_record_of_a_rollout_that_its_host_cannot_read() 
     let settings = BucketSettings { create, ..BucketSettings::new(shared_nats().url(), "fleet-later-rollout") };
     let bucket = Arc::new(Bucket::new(settings, Schemas::default(), Arc::new(SystemClockAndIds)).unwrap());
     bucket.connect().await.unwrap();
-    let name = LeaseName::of_rollout("fetcher");
     let leases = bucket.leases().unwrap();
-    let record = leases.lease(&name, &Identity::new("later_1"), Duration::from_secs(1)).unwrap();
-    record.describe(r#"{"format": 2}"#);
-    let expected = match record.carry_out(&Request::Read).await.unwrap() {
-        Answer::Found(Observation::Present(known)) => AcquireCondition::Version(known.version),
-        Answer::Found(Observation::Absent { fence }) => AcquireCondition::Absent { fence },
-        other => panic!("{other:?}"),
-    };
-    let stored = record.carry_out(&Request::Acquire { expected, transitions: 0 }).await.unwrap();
-    assert!(matches!(stored, Answer::Stored { .. }), "{stored:?}");
+    write_rollout_record(&*leases, "fetcher", "later_1", r#"{"format": 2}"#).await.unwrap();
     let member = fleet.start("b");
     waits_for(&member, "a later version of the host wrote the record of the rollout");
 }

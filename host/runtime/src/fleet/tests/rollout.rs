@@ -1,20 +1,13 @@
 //! The record of a rollout: who may work, and what a late write does.
 
+use homeostat_fixtures::write_rollout_record;
+
 use super::*;
 use crate::fleet::RecordView;
 
 /// Writes the record of the rollout as another host does.
 async fn write(shared: &Shared, text: &str) {
-    let name = LeaseName::of_rollout("web");
-    let record = shared.leases.lease(&name, &Identity::new("other_1"), Duration::from_secs(1)).unwrap();
-    record.describe(text);
-    let expected = match record.carry_out(&Request::Read).await.unwrap() {
-        Answer::Found(Observation::Present(known)) => AcquireCondition::Version(known.version),
-        Answer::Found(Observation::Absent { fence }) => AcquireCondition::Absent { fence },
-        other => panic!("{other:?}"),
-    };
-    let stored = record.carry_out(&Request::Acquire { expected, transitions: 0 }).await.unwrap();
-    assert!(matches!(stored, Answer::Stored { .. }), "{stored:?}");
+    write_rollout_record(&shared.leases, "web", "other_1", text).await.unwrap();
 }
 
 /// Waits until a host has seen this text in the record.

@@ -34,7 +34,7 @@ fn a_part_that_stays_may_go_on_violating_its_schema() {
     };
     assert_eq!(with("free", json!("a")), [""; 0]);
     assert_eq!(with("long", json!("abcdefg")), ["spec.long"]);
-    // What the part itself lacks is violated once the part changes.
+    // A part that lacks a required field is refused once the part changes.
     assert_eq!(with("nested", json!({"c": 9, "b": "x"})), ["spec.nested.a"]);
     assert_eq!(with("nested", json!({"c": 8, "a": "x"})), ["spec.nested.c"]);
     assert_eq!(with("nested", json!({"c": 9, "a": "x"})), [""; 0]);
