@@ -46,6 +46,7 @@ mod event_cache;
 mod event_versions;
 mod events;
 mod eviction;
+mod field_selector;
 mod forwarder;
 mod health;
 mod hosts;

@@ -11,6 +11,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::field_selector::{self, FieldTerm};
 use crate::status::Failure;
 use crate::table::IncludeObjectPolicy;
 
@@ -28,7 +29,9 @@ pub(crate) struct Params {
     pub(crate) send_initial_events: Option<BoolParam>,
     pub(crate) field_manager: Option<String>,
     pub(crate) force: BoolParam,
-    pub(crate) dry_run: Option<String>,
+    /// All values of `dryRun`.
+    #[serde(skip)]
+    pub(crate) dry_run: Vec<String>,
     pub(crate) field_validation: Option<String>,
     pub(crate) propagation_policy: Option<String>,
     pub(crate) orphan_dependents: Option<BoolParam>,
@@ -75,6 +78,7 @@ pub(crate) fn options_of(method: &Method) -> &'static str {
 }
 
 const DELETE_OPTIONS: &str = "DeleteOptions";
+const DRY_RUN: &str = "dryRun";
 const LIST_OPTIONS: &str = "ListOptions";
 
 /// Longest name of a field manager: bytes of one that the client names, characters of one that is cut out of `User-Agent`.
@@ -82,14 +86,21 @@ const LIST_OPTIONS: &str = "ListOptions";
 pub(crate) const MANAGER_MAX: usize = 128;
 
 impl Params {
-    /// Parses the query of a request for resources. As for Kubernetes, of several parameters with one name the first one counts.
+    /// Parses the query of a request for resources. As for Kubernetes, of several parameters with one name the first one counts,
+    /// but for `dryRun`, which is a list.
     ///
     /// # Errors
     /// 400 if a parameter has a value of another type.
     pub(crate) fn of(uri: &Uri) -> Result<Self, Failure> {
         let mut names = HashSet::new();
-        let first = pairs(uri).filter(|pair| names.insert(pair.split('=').next()));
-        parse_pairs(uri, &first.collect::<Vec<_>>())
+        let (first, others): (Vec<&str>, Vec<&str>) = pairs(uri).partition(|pair| names.insert(pair.split('=').next()));
+        let dry_run = if first.iter().any(|pair| pair.starts_with(DRY_RUN)) {
+            let all: Vec<(String, String)> = parse_pairs(uri, &[first.clone(), others].concat())?;
+            all.into_iter().filter(|(name, _)| name == DRY_RUN).map(|(_, value)| value).collect()
+        } else {
+            Vec::new()
+        };
+        Ok(Self { dry_run, ..parse_pairs(uri, &first)? })
     }
 
     pub(crate) fn is_watch(&self) -> bool {
@@ -106,11 +117,7 @@ impl Params {
 
     /// Returns whether the write is a dry run.
     pub(crate) fn is_dry_run(&self) -> Result<bool, Failure> {
-        match self.dry_run.as_deref() {
-            None => Ok(false),
-            Some("All") => Ok(true),
-            Some(other) => Err(no_dry_run(self.options, other)),
-        }
+        is_dry_run(self.options, &self.dry_run)
     }
 
     /// Returns the manager that applies, which each apply names.
@@ -166,9 +173,9 @@ impl Params {
         self.include_object
     }
 
-    /// Returns the terms of the field selector: JSON pointers and the required values.
-    pub(crate) fn fields(&self) -> Result<(FieldTerms, FieldTerms), Failure> {
-        self.field_selector.as_deref().map_or(Ok((Vec::new(), Vec::new())), fields)
+    /// Returns the terms of the field selector.
+    pub(crate) fn fields(&self) -> Result<Vec<FieldTerm>, Failure> {
+        field_selector::parse(self.field_selector.as_deref().unwrap_or_default())
     }
 
     /// Checks the combination of parameters of a list.
@@ -247,7 +254,9 @@ impl Params {
                 other => other.into(),
             })?,
         };
-        let (fields, unequal_fields) = self.fields()?;
+        let (equal, unequal): (Vec<_>, Vec<_>) = self.fields()?.into_iter().partition(|term| term.is_equal);
+        let [fields, unequal_fields] =
+            [equal, unequal].map(|terms| terms.into_iter().map(|term| (term.pointer(), term.value)).collect());
         let namespace = namespace.map(str::to_owned);
         let selector = Selector { namespace, labels, fields, unequal_fields, owner: None };
         selector.validate().map_err(|error| Failure::bad_request(error.to_string()))?;
@@ -345,11 +354,7 @@ impl DeleteOptions {
 
     /// Returns whether the deletion is a dry run.
     pub(crate) fn is_dry_run(&self) -> Result<bool, Failure> {
-        let asked = self.dry_run.as_deref().unwrap_or_default();
-        match asked.iter().find(|what| *what != "All") {
-            Some(other) => Err(no_dry_run(DELETE_OPTIONS, other)),
-            None => Ok(!asked.is_empty()),
-        }
+        is_dry_run(DELETE_OPTIONS, self.dry_run.as_deref().unwrap_or_default())
     }
 
     /// Returns what happens to the dependents; `default` if neither policy is given.
@@ -428,53 +433,16 @@ fn is_escaped(pair: &str) -> bool {
     !pair.contains(';') && pair.split('%').skip(1).all(is_escape)
 }
 
-fn no_dry_run(options: &str, other: &str) -> Failure {
-    let detail = format!("[{other:?}]: supported values: \"All\"");
-    Failure::bad_option(options, Reason::Unsupported, "dryRun", &detail)
-}
-
-/// Fields as JSON pointers, each with a string.
-pub(crate) type FieldTerms = Vec<(String, String)>;
-
-/// Parses a field selector: the fields that must have a string, and those that must not.
-fn fields(text: &str) -> Result<(FieldTerms, FieldTerms), Failure> {
-    let (mut equal, mut unequal) = (Vec::new(), Vec::new());
-    for term in text.split(',').map(str::trim).filter(|term| !term.is_empty()) {
-        let (path, value) = term
-            .split_once('=')
-            .ok_or_else(|| Failure::bad_request(format!("invalid selector: '{text}'; can't understand '{term}'")))?;
-        let (path, terms) = match path.strip_suffix('!') {
-            Some(path) => (path, &mut unequal),
-            None => (path, &mut equal),
-        };
-        check_escapes(value)?;
-        // The store expects a JSON pointer. A Kubernetes field path has dots and needs no escapes.
-        let pointer = format!("/{}", path.trim().replace('.', "/"));
-        terms.push((pointer, value.strip_prefix('=').unwrap_or(value).trim().to_owned()));
-    }
-    Ok((equal, unequal))
-}
-
-/// Checks the escapes of a value in a field selector.
+/// Returns whether these values of `dryRun` ask for a dry run.
 ///
 /// # Errors
-/// 400 for another one than `\\`, `\,` and `\=`.
-fn check_escapes(value: &str) -> Result<(), Failure> {
-    let mut characters = value.chars();
-    while let Some(character) = characters.next() {
-        if character == '\\' {
-            match characters.next() {
-                Some('\\' | ',' | '=') => {}
-                other => {
-                    let escape = other.map_or_else(String::new, String::from);
-                    return Err(Failure::bad_request(format!(
-                        "invalid field selector: invalid escape sequence: \\{escape}"
-                    )));
-                }
-            }
-        }
+/// 422 if one of them is not `All`.
+fn is_dry_run(options: &str, values: &[String]) -> Result<bool, Failure> {
+    if values.iter().all(|value| value == "All") {
+        return Ok(!values.is_empty());
     }
-    Ok(())
+    let detail = format!("{}: supported values: \"All\"", serde_json::json!(values));
+    Err(Failure::bad_option(options, Reason::Unsupported, DRY_RUN, &detail))
 }
 
 /// A boolean parameter. A parameter without a value is true, and a missing parameter is false.

@@ -192,10 +192,10 @@ impl<'r> ResourceRequest<'r> {
 
     /// Refuses fields that a built-in kind cannot be selected by.
     fn check_fields(&self) -> Result<(), Failure> {
-        match self.params.field_selector.as_deref().filter(|_| self.info.built_in().is_some()) {
-            Some(selector) => selectable_fields::check(&self.info.kind, self.http.has_event_version(), selector),
-            None => Ok(()),
+        if self.info.built_in().is_none() {
+            return Ok(());
         }
+        selectable_fields::check(&self.info.kind, self.http.has_event_version(), &self.params.fields()?)
     }
 
     /// Returns a selector with the fields that stored documents have. Events have those of the core group.

@@ -6,6 +6,7 @@
 use homeostat_store::{Kind, Selector};
 
 use crate::event_versions;
+use crate::field_selector::FieldTerm;
 use crate::status::Failure;
 
 const NAME: &str = "metadata.name";
@@ -15,10 +16,9 @@ const NAMESPACE: &str = "metadata.namespace";
 ///
 /// # Errors
 /// 400 with the words of an API server.
-pub(crate) fn check(kind: &Kind, has_event_version: bool, selector: &str) -> Result<(), Failure> {
+pub(crate) fn check(kind: &Kind, has_event_version: bool, terms: &[FieldTerm]) -> Result<(), Failure> {
     let kind = if has_event_version { &event_versions::kind() } else { kind };
-    let names = selector.split(',').filter_map(|term| term.split(['=', '!']).next());
-    for name in names.map(str::trim).filter(|name| !name.is_empty()) {
+    for name in terms.iter().map(|term| term.path.as_str()) {
         let (has_namespace, further) = known(kind);
         let is_known = name == NAME || (has_namespace && name == NAMESPACE);
         match further {

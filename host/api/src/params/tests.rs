@@ -138,11 +138,16 @@ fn an_invalid_resource_version_match_is_refused() {
 
 #[test]
 fn a_dry_run_is_all_or_an_error() {
-    let params = |what: &str| Params { dry_run: Some(what.into()), ..Params::default() };
-    assert!(params("All").is_dry_run().unwrap());
-    assert!(!Params::default().is_dry_run().unwrap());
-    assert_eq!(params("").is_dry_run().unwrap_err().code(), 422);
-    assert_eq!(params("Some").is_dry_run().unwrap_err().code(), 422);
+    let asked = |query: &str| Params::of(&format!("/?{query}").parse().unwrap()).unwrap().is_dry_run();
+    assert!(asked("dryRun=All").unwrap() && asked("dryRun=All&limit=1&dryRun=All").unwrap());
+    assert!(!asked("").unwrap() && !asked("dryRunning=All").unwrap());
+    for (query, values) in
+        [("dryRun=", r#"[""]"#), ("dryRun=Some", r#"["Some"]"#), ("dryRun=All&dryRun=%22", r#"["All","\""]"#)]
+    {
+        let failure = asked(query).unwrap_err();
+        let cause = failure.document()["details"]["causes"][0]["message"].to_string();
+        assert!(failure.code() == 422 && cause.contains(&values.escape_default().to_string()), "{query}: {cause}");
+    }
     let deletion = |body: Value| DeleteOptions::read(Some(body), &Params::default()).unwrap();
     assert!(deletion(json!({ "dryRun": ["All"] })).is_dry_run().unwrap());
     assert!(!deletion(json!({})).is_dry_run().unwrap());
