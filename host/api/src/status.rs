@@ -4,13 +4,15 @@ use std::borrow::Cow;
 
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use homeostat_store::schema::{Reason, Violation};
-use homeostat_store::{FieldConflict, Kind};
+use homeostat_store::Kind;
+use homeostat_store::schema::Reason;
 use serde_json::{Value, json};
 
 use crate::document_response::respond;
 use crate::path::Target;
 use crate::warnings;
+
+mod causes;
 
 /// The `Retry-After` of a host that is starting, in seconds.
 const UNREADY_S: u32 = 1;
@@ -120,26 +122,23 @@ impl Failure {
 
     /// Refuses a request because a limit is reached for now.
     pub(crate) fn too_many(retry_after_s: u32, message: impl Into<String>) -> Self {
-        let mut failure = Self::new(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", message);
-        failure.details["retryAfterSeconds"] = retry_after_s.into();
-        failure.retry_after_s = Some(retry_after_s);
-        failure
+        Self::new(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", message).for_now(retry_after_s)
     }
 
     /// Refuses a request that needs a host which is ready.
     pub(crate) fn unready(message: impl Into<String>) -> Self {
-        let mut failure = Self::unavailable(message);
-        failure.details["retryAfterSeconds"] = UNREADY_S.into();
-        failure.retry_after_s = Some(UNREADY_S);
-        failure
+        Self::unavailable_for(UNREADY_S, message)
     }
 
     /// Refuses a request for now.
     pub(crate) fn unavailable_for(retry_after_s: u32, message: impl Into<String>) -> Self {
-        let mut failure = Self::unavailable(message);
-        failure.details["retryAfterSeconds"] = retry_after_s.into();
-        failure.retry_after_s = Some(retry_after_s);
-        failure
+        Self::unavailable(message).for_now(retry_after_s)
+    }
+
+    /// Says after which time the client may retry.
+    fn for_now(mut self, retry_after_s: u32) -> Self {
+        self.details["retryAfterSeconds"] = retry_after_s.into();
+        Self { retry_after_s: Some(retry_after_s), ..self }
     }
 
     pub(crate) fn unavailable(message: impl Into<String>) -> Self {
@@ -364,7 +363,8 @@ impl Failure {
 
     /// Returns whether the host did not understand the request. Then the answer names no resource.
     fn is_about_the_request(&self) -> bool {
-        matches!(&*self.reason, "BadRequest" | "NotAcceptable" | "UnsupportedMediaType" | "Expired")
+        [StatusCode::BAD_REQUEST, StatusCode::NOT_ACCEPTABLE, StatusCode::UNSUPPORTED_MEDIA_TYPE, StatusCode::GONE]
+            .contains(&self.code)
     }
 
     /// Returns the `Status` document.
@@ -423,121 +423,6 @@ impl IntoResponse for Failure {
         }
         warnings::write(response.headers_mut(), self.warnings);
         response
-    }
-}
-
-impl From<homeostat_store::Error> for Failure {
-    fn from(error: homeostat_store::Error) -> Self {
-        use homeostat_store::Error;
-        let message = error.to_string();
-        match error {
-            Error::NotFound { .. } => Self { of_resource: true, ..Self::not_found(message) },
-            Error::Conflict { .. } => {
-                Self { of_resource: true, ..Self::new(StatusCode::CONFLICT, "Conflict", message) }
-            }
-            Error::Fenced { .. } => Self::new(StatusCode::CONFLICT, "Conflict", message),
-            Error::AlreadyExists { key, .. } => Self {
-                of_resource: true,
-                name: Some(key.name().into()),
-                ..Self::new(StatusCode::CONFLICT, "AlreadyExists", message)
-            },
-            Error::Invalid { path, reason } if path == "continue" => {
-                Self::bad_request(format!("invalid continue token: continue key is not valid: {reason}"))
-            }
-            Error::Invalid { path, reason } => {
-                let mut failure = Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message);
-                let word = if reason.starts_with("must not be empty") { "Required" } else { "Invalid" };
-                // Kubernetes names the labels, and not the one that is wrong.
-                let field = if path.starts_with("metadata.labels[") { "metadata.labels" } else { &path };
-                failure.details["causes"] =
-                    json!([{ "reason": format!("FieldValue{word}"), "message": reason, "field": field }]);
-                failure
-            }
-            Error::InvalidFields { what, violations, unknown_fields: _ } => {
-                let mut failure = Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message);
-                // `Widget.demo.dev "a"`
-                failure.name = what.split('"').nth(1).map(Box::from);
-                let cause = |violation: &Violation| json!({ "reason": violation.reason.cause(), "message": violation.message(), "field": violation.path });
-                failure.details["causes"] = violations.iter().map(cause).collect();
-                failure
-            }
-            Error::ApplyConflict { conflicts, .. } => {
-                let mut failure = Self::new(StatusCode::CONFLICT, "Conflict", message);
-                let cause = |conflict: &FieldConflict| {
-                    let message = format!("conflict with {}", conflict.owner());
-                    json!({ "reason": "FieldManagerConflict", "message": message, "field": conflict.field })
-                };
-                failure.details["causes"] = conflicts.iter().map(cause).collect();
-                failure
-            }
-            Error::MalformedPatch { .. } | Error::UnknownFields { .. } => Self::bad_request(message),
-            Error::TooLarge { .. } => Self::too_large(message),
-            Error::Expired { .. } => Self::expired(message),
-            Error::FutureRevision { .. } => {
-                // Clients recognise these words and list again.
-                let mut failure =
-                    Self::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", format!("Too large resource version: {message}"));
-                failure.details["causes"] =
-                    json!([{ "reason": "ResourceVersionTooLarge", "message": "Too large resource version" }]);
-                failure
-            }
-            Error::Forbidden { .. } => Self::forbidden(message),
-            Error::Unsupported { .. } => Self::new(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", message),
-            Error::Unavailable { .. } | Error::Closed => Self::unavailable(message),
-            // As in Kubernetes, without a reason.
-            Error::Conversion { .. } => Self::new(StatusCode::INTERNAL_SERVER_ERROR, "", message),
-            _ => Self::internal(message),
-        }
-    }
-}
-
-impl From<homeostat_runtime::Error> for Failure {
-    fn from(error: homeostat_runtime::Error) -> Self {
-        use homeostat_runtime::Error;
-        let message = error.to_string();
-        match error {
-            Error::UnknownController(_) | Error::UnknownKey(_) | Error::UnknownKind { .. } => Self::not_found(message),
-            Error::NoRoom(_) | Error::TooManyControllers(_) => Self::too_many(1, message),
-            Error::Stopping => Self::unavailable(message),
-            Error::NoRevision { .. } => Self::not_found(message),
-            Error::Rejected(status) => Self::of_status(&status),
-            Error::MissingNamespace(name) => {
-                let mut failure = Self::not_found(message);
-                *failure.details = json!({ "name": name, "kind": "namespaces" });
-                failure
-            }
-            Error::TerminatingNamespace { namespace, .. } => {
-                let mut failure = Self::forbidden(message);
-                let cause = format!("namespace {namespace} is being terminated");
-                failure.details["causes"] =
-                    json!([{ "reason": "NamespaceTerminating", "message": cause, "field": "metadata.namespace" }]);
-                failure
-            }
-            Error::ReservedKind(_) | Error::ReadOnlyKind(_) | Error::Forbidden(_) => Self::forbidden(message),
-            Error::ManagedKindChanged { .. }
-            | Error::PlacementChanged(_)
-            | Error::NotHolder { .. }
-            | Error::StartHook(_)
-            | Error::KindDiffers { .. }
-            | Error::Feeder { .. }
-            | Error::NothingQueued(_)
-            | Error::GivenUp(_)
-            | Error::DeletionsFirst(_)
-            | Error::Refused(_)
-            | Error::NotGranted(_)
-            | Error::Paused(_) => Self::new(StatusCode::CONFLICT, "Conflict", message),
-            Error::NotManaged { .. } => Self::bad_request(message),
-            Error::BadDocument(_) => {
-                let of_field = message.split_once(": ").filter(|(path, _)| !path.contains(' '));
-                let (field, reason) = of_field.unwrap_or(("", message.as_str()));
-                let causes = json!([{ "reason": "FieldValueInvalid", "message": reason, "field": field }]);
-                let mut failure = Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message.clone());
-                failure.details["causes"] = causes;
-                failure
-            }
-            Error::Store(error) => error.into(),
-            Error::Component(error) => Self::internal(format!("{message}: {error}")),
-        }
     }
 }
 
