@@ -24,6 +24,7 @@ mod costs;
 mod crash;
 mod cron_feeder;
 mod delays;
+mod discovery;
 mod distribution;
 mod documents;
 mod effects;

@@ -14,10 +14,16 @@ use serde_json::{Value, json};
 
 use crate::path::{HEALTH, METRICS};
 use crate::status::Failure;
-use crate::{binding, events, reviews, token_request};
+use crate::{binding, event_versions, events, reviews, token_request};
 
 /// The verbs of every stored kind.
 const VERBS: [&str; 8] = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
+
+/// The kind whose resources are deleted one by one.
+const NAMESPACES: &str = "namespaces";
+
+/// The verbs of namespaces. Source: their registry in Kubernetes.
+const VERBS_ONE_BY_ONE: [&str; 7] = ["create", "delete", "get", "list", "patch", "update", "watch"];
 
 /// The verbs of every kind of a definition, in the order of Kubernetes.
 const VERBS_OF_DEFINED: [&str; 8] = ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
@@ -27,6 +33,33 @@ const READ_VERBS: [&str; 3] = ["get", "list", "watch"];
 
 /// The verbs of a subresource.
 const PART_VERBS: [&str; 3] = ["get", "patch", "update"];
+
+/// The groups of Kubernetes in the order of discovery, in which clients look for the group of a name. All other groups follow
+/// by their names.
+///
+/// Source: `DefaultGenericAPIServicePriorities` and `apiVersionPriorities` of Kubernetes.
+const GROUPS: [&str; 20] = [
+    "apiregistration.k8s.io",
+    "apps",
+    "events.k8s.io",
+    "authentication.k8s.io",
+    "authorization.k8s.io",
+    "autoscaling",
+    "batch",
+    "certificates.k8s.io",
+    "networking.k8s.io",
+    "policy",
+    "rbac.authorization.k8s.io",
+    "storage.k8s.io",
+    "admissionregistration.k8s.io",
+    "apiextensions.k8s.io",
+    "scheduling.k8s.io",
+    "coordination.k8s.io",
+    "node.k8s.io",
+    "discovery.k8s.io",
+    "resource.k8s.io",
+    "flowcontrol.apiserver.k8s.io",
+];
 
 /// The content type of aggregated discovery.
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
@@ -73,7 +106,7 @@ pub(crate) fn versions() -> Response {
 
 pub(crate) fn groups(kinds: &[KindInfo]) -> Response {
     let groups: Vec<Value> =
-        versions_by_group(kinds).into_iter().map(|(name, versions)| group_document(name, versions)).collect();
+        in_order(versions_by_group(kinds)).map(|(name, versions)| group_document(name, versions)).collect();
     Json(json!({ "kind": "APIGroupList", "apiVersion": "v1", "groups": groups })).into_response()
 }
 
@@ -111,10 +144,24 @@ pub(crate) fn resources(kinds: &[KindInfo], group: &str, version: &str) -> Optio
         return None;
     }
     let group_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
-    Some(Json(
-        json!({ "kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version, "resources": resources }),
-    )
-    .into_response())
+    let mut document = json!({ "kind": "APIResourceList", "groupVersion": group_version, "resources": resources });
+    // As in Kubernetes, the list of the core group has no version of its own.
+    if !group.is_empty() {
+        document["apiVersion"] = "v1".into();
+    }
+    Some(Json(document).into_response())
+}
+
+/// Returns groups in the order of discovery.
+fn in_order<V>(groups: BTreeMap<&str, V>) -> impl Iterator<Item = (&str, V)> {
+    let mut groups: Vec<_> = groups.into_iter().collect();
+    groups.sort_by_key(|(name, _)| GROUPS.iter().position(|known| known == name).unwrap_or(GROUPS.len()));
+    groups.into_iter()
+}
+
+/// Sorts resources or subresources by their names.
+fn sort_by_name(resources: &mut [Value], field: &str) {
+    resources.sort_by(|one, other| one[field].as_str().cmp(&other[field].as_str()));
 }
 
 fn versions_by_group(kinds: &[KindInfo]) -> BTreeMap<&str, BTreeSet<VersionRank<'_>>> {
@@ -151,6 +198,7 @@ pub(crate) fn verbs(info: &KindInfo) -> &'static [&'static str] {
         events::PLURAL if group.is_empty() && info.built_in().is_none() => &READ_VERBS,
         _ if info.is_read_only() => &READ_VERBS,
         _ if info.is_of_definition() => &VERBS_OF_DEFINED,
+        NAMESPACES if group.is_empty() && info.built_in().is_some() => &VERBS_ONE_BY_ONE,
         _ => &VERBS,
     }
 }
@@ -245,11 +293,12 @@ fn name_further(document: &mut Value, info: &KindInfo) {
 ///
 /// Source: `StorageVersionHash` of Kubernetes' apiserver.
 fn storage_version_hash(kinds: &[KindInfo], info: &KindInfo) -> String {
-    // The stored version comes first.
+    // Events are stored in the core group, and the version that is stored comes first.
     let stored = kinds.iter().find(|other| other.kind.same_type(&info.kind)).unwrap_or(info);
-    let Kind { group, version, name } = &stored.kind;
-    let kind = if group.is_empty() { format!("{version}/{name}") } else { format!("{group}/{version}/{name}") };
-    STANDARD.encode(&digest(&SHA256, kind.as_bytes()).as_ref()[..8])
+    let stored =
+        if stored.kind == event_versions::kind() { event_versions::stored_kind() } else { stored.kind.clone() };
+    let Kind { group, version, name } = stored;
+    STANDARD.encode(&digest(&SHA256, format!("{group}/{version}/{name}").as_bytes()).as_ref()[..8])
 }
 
 /// Responds with aggregated discovery: the core group, or all other groups.
@@ -262,7 +311,7 @@ pub(crate) fn aggregated(kinds: &[KindInfo], core: bool) -> Response {
     for group in reviews::groups().into_iter().filter(|_| !core) {
         let reviews = reviews::of_group(group).map(|(plural, kind, namespaced)| {
             json!({
-                "resource": plural, "responseKind": { "group": group, "version": "v1", "kind": kind },
+                "resource": plural, "responseKind": own_kind(kind),
                 "scope": if namespaced { "Namespaced" } else { "Cluster" },
                 "singularResource": kind.to_lowercase(), "verbs": ["create"],
             })
@@ -271,7 +320,7 @@ pub(crate) fn aggregated(kinds: &[KindInfo], core: bool) -> Response {
     }
     if core && has_bindings(kinds) {
         let bindings = json!({
-            "resource": binding::PLURAL, "responseKind": { "group": "", "version": "v1", "kind": "Binding" },
+            "resource": binding::PLURAL, "responseKind": own_kind("Binding"),
             "scope": "Namespaced", "singularResource": "binding", "verbs": ["create"],
         });
         groups.entry("").or_default().entry(VersionRank::of("v1")).or_default().push(bindings);
@@ -282,17 +331,31 @@ pub(crate) fn aggregated(kinds: &[KindInfo], core: bool) -> Response {
         let versions: Vec<Value> = versions.into_iter().map(version).collect();
         json!({ "metadata": metadata, "versions": versions })
     };
-    let items: Vec<Value> = groups.into_iter().map(group).collect();
+    for resources in groups.values_mut().flat_map(BTreeMap::values_mut) {
+        sort_by_name(resources, "resource");
+    }
+    let items: Vec<Value> = in_order(groups).map(group).collect();
     let document = json!({
         "kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items,
     });
     ([(header::CONTENT_TYPE, AGGREGATED)], document.to_string()).into_response()
 }
 
+/// Returns the kind of a resource that has the group and the version in which it is listed. Kubernetes names them for kinds
+/// of definitions alone.
+fn own_kind(kind: &str) -> Value {
+    json!({ "group": "", "version": "", "kind": kind })
+}
+
 /// Returns a kind and its subresources in the form of `APIGroupDiscoveryList`.
 fn discovered(info: &KindInfo) -> Value {
-    let response =
-        |(group, version, kind): (&str, &str, &str)| json!({ "group": group, "version": version, "kind": kind });
+    let own_version = (info.kind.group.as_str(), info.kind.version.as_str());
+    let response = |(group, version, kind): (&str, &str, &str)| {
+        if info.is_typed() && (group, version) == own_version {
+            return own_kind(kind);
+        }
+        json!({ "group": group, "version": version, "kind": kind })
+    };
     let mut own = Value::Null;
     let mut parts = Vec::new();
     for entry in discovery_entries(info) {
@@ -308,6 +371,10 @@ fn discovered(info: &KindInfo) -> Value {
                 json!({ "subresource": entry.subresource, "responseKind": response(entry.kind), "verbs": entry.verbs }),
             );
         }
+    }
+    // As in an API server, a definition's subresources keep their order.
+    if info.is_typed() {
+        sort_by_name(&mut parts, "subresource");
     }
     if !parts.is_empty() {
         own["subresources"] = parts.into();

@@ -210,7 +210,9 @@ impl KindInfo {
             short_names.extend(known.map(|(_, _, short)| (*short).to_owned()));
         }
         if categories.is_empty() {
-            categories.extend(ALL.contains(&kind.name.as_str()).then(|| "all".to_owned()));
+            let is_definition = (kind.group.as_str(), kind.name.as_str()) == ("apiextensions.k8s.io", DEFINITION);
+            let known = [(ALL.contains(&kind.name.as_str()), "all"), (is_definition, "api-extensions")];
+            categories.extend(known.into_iter().filter(|(holds, _)| *holds).map(|(_, category)| category.to_owned()));
         }
         Self {
             plural: declaration.plural.clone(),
