@@ -1,16 +1,17 @@
 //! Definitions of well-known projects beside a real kube-apiserver: both declare them, and decide generated resources of each.
-//! The verdicts, the documents with their defaults, and the causes of refusals are compared.
+//! The verdicts, the documents with their defaults, and the causes of refusals are compared. So are the definitions, and the
+//! states that the servers give them.
 
 mod sample;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use homeostat_testing::{Dice, eventually_blocking};
+use homeostat_testing::{BOUND, Dice, eventually_blocking, until};
 use homeostat_tests::{Answer, project_definitions};
 use serde_json::{Value, json};
 
-use crate::comparison::{Decision, Mutation, Pair, Verdict, assert_alike, dice_of, difference};
+use crate::comparison::{Cases, Decision, Mutation, Pair, Verdict, dice_of};
 use sample::sample;
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
@@ -35,9 +36,14 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Returns up to so many definitions, by their names, drawn from all projects. Those with a webhook for conversions are left
-/// out.
-fn definitions(count_max: usize) -> BTreeMap<String, Value> {
+/// Returns whether a webhook converts the resources of a kind between its versions.
+fn converts(definition: &Value) -> bool {
+    definition["spec"]["conversion"]["strategy"] == "Webhook"
+}
+
+/// Returns up to so many definitions, by their names, drawn from all projects: those with a webhook for conversions, or those
+/// without.
+fn definitions(count_max: usize, with_webhook: bool) -> BTreeMap<String, Value> {
     let (mut files, mut dice) = (files(&project_definitions()), Dice::new(SEED));
     let mut found = BTreeMap::new();
     while !files.is_empty() && found.len() < count_max {
@@ -45,8 +51,8 @@ fn definitions(count_max: usize) -> BTreeMap<String, Value> {
         for part in text.split("\n---").filter(|part| part.contains("kind: CustomResourceDefinition")) {
             // A template is no document.
             let Ok(mut definition) = serde_saphyr::from_str::<Value>(part.trim_start_matches("---")) else { continue };
-            let converts = definition["spec"]["conversion"]["strategy"] == "Webhook";
-            if definition["apiVersion"] == "apiextensions.k8s.io/v1" && !converts && found.len() < count_max {
+            let is_wanted = converts(&definition) == with_webhook && found.len() < count_max;
+            if definition["apiVersion"] == "apiextensions.k8s.io/v1" && is_wanted {
                 definition.as_object_mut().unwrap().remove("status");
                 found.insert(definition["metadata"]["name"].as_str().unwrap().to_owned(), definition);
             }
@@ -55,45 +61,92 @@ fn definitions(count_max: usize) -> BTreeMap<String, Value> {
     found
 }
 
-/// Returns the versions of a kind that are served.
-fn served_versions(definition: &Value) -> impl Iterator<Item = &Value> {
-    definition["spec"]["versions"].as_array().unwrap().iter().filter(|version| version["served"] == true)
+/// Returns the versions of a kind whose resources are compared: those that are served. No program answers the webhook of a kind
+/// here, so that only its stored version works.
+fn compared_versions(definition: &Value) -> impl Iterator<Item = &Value> {
+    let all = !converts(definition);
+    let versions = definition["spec"]["versions"].as_array().unwrap().iter();
+    versions.filter(move |version| version["served"] == true && (all || version["storage"] == true))
 }
 
 fn text<'d>(value: &'d Value, pointer: &str) -> &'d str {
     value.pointer(pointer).and_then(Value::as_str).unwrap()
 }
 
-/// The cases of a comparison.
-#[derive(Default)]
-struct Cases {
-    compared: usize,
-    different: Vec<String>,
-}
-
-impl Cases {
-    fn add(&mut self, what: &str, theirs: &Verdict, ours: &Verdict) {
-        self.compared += 1;
-        if theirs != ours {
-            let [theirs, ours] = [theirs, ours].map(Verdict::to_string);
-            self.different.push(format!("{what}\n{}", difference(&theirs, &ours)));
-        }
-    }
-}
-
-/// Returns the verdict on a definition, of whose document only the name is compared.
+/// Returns the verdict on a definition, of whose document the specification with its defaults is compared, and of the metadata
+/// what the client has written. `docs/kubernetes.md` names no difference of these.
 fn on_definition(verdict: Verdict) -> Verdict {
     verdict.map(|decision| match decision {
-        Decision::Stored(document) => Decision::Stored(document["metadata"]["name"].clone()),
+        Decision::Stored(document) => {
+            let written = ["name", "labels", "annotations"].map(|name| document["metadata"][name].clone());
+            Decision::Stored(json!({ "metadata": written, "spec": document["spec"] }))
+        }
         refused @ Decision::Refused(..) => refused.with_sorted_causes(),
     })
+}
+
+/// Returns the verdict on the read of a definition that is served: the names that it got, the versions that may be stored, and
+/// types and statuses of its conditions, which have any order. `docs/kubernetes.md` names no difference of these.
+fn on_state(verdict: Verdict) -> Verdict {
+    verdict.map(|decision| match decision {
+        Decision::Stored(document) => {
+            let status = &document["status"];
+            let conditions: BTreeMap<&str, &Value> =
+                conditions(status).map(|condition| (text(condition, "/type"), &condition["status"])).collect();
+            Decision::Stored(json!({
+                "acceptedNames": status["acceptedNames"], "storedVersions": status["storedVersions"],
+                "conditions": conditions,
+            }))
+        }
+        refused @ Decision::Refused(..) => refused,
+    })
+}
+
+fn conditions(status: &Value) -> impl Iterator<Item = &Value> {
+    status["conditions"].as_array().into_iter().flatten()
+}
+
+/// Returns how many conditions an API server gives a definition: that its names are accepted, that it is served, and in a group
+/// of Kubernetes that it is approved.
+fn conditions_count(definition: &Value) -> usize {
+    let group = text(definition, "/spec/group");
+    let is_of_kubernetes = ["k8s.io", "kubernetes.io"]
+        .into_iter()
+        .any(|domain| group.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.')));
+    2 + usize::from(is_of_kubernetes)
+}
+
+/// Compares the states of definitions that both serve. A server writes the state of a definition some time after it has stored
+/// the definition.
+fn compare_states(pair: &Pair, served: &[&Value], cases: &mut Cases) {
+    let states = |definition: &Value| {
+        let path = format!("{DEFINITIONS}/{}", text(definition, "/metadata/name"));
+        let answers = pair.ask("GET", &path, &Value::Null);
+        let is_whole = conditions(&answers[0].json()["status"]).count() >= conditions_count(definition);
+        (is_whole, answers.map(|answer| on_state(Verdict::of(&answer))))
+    };
+    let mut left = served.to_vec();
+    until(BOUND, || {
+        left.retain(|definition| {
+            let (is_whole, [theirs, ours]) = states(definition);
+            !is_whole || theirs != ours
+        });
+        left.is_empty().then_some(())
+    });
+    cases.compared += served.len() - left.len();
+    for definition in left {
+        let (_, [theirs, ours]) = states(definition);
+        cases.add(&format!("the state of {}", text(definition, "/metadata/name")), &theirs, &ours);
+    }
 }
 
 fn compare(count_max: usize) {
     let pair = Pair::start();
     pair.make_namespace("projects");
-    let definitions = definitions(count_max);
+    let (mut definitions, with_webhooks) = (definitions(count_max, false), definitions(usize::MAX, true));
     assert!(definitions.len() >= SAMPLE.min(count_max), "only {} definitions", definitions.len());
+    assert!(!with_webhooks.is_empty(), "no definition has a webhook for conversions");
+    definitions.extend(with_webhooks);
     let mut cases = Cases::default();
     let mut served = Vec::new();
     for (name, definition) in &definitions {
@@ -104,8 +157,8 @@ fn compare(count_max: usize) {
             served.push(definition);
         }
     }
-    let versions_of = |definition| served_versions(definition).map(move |version| (definition, version));
-    for (definition, version) in served.into_iter().flat_map(versions_of) {
+    let versions_of = |definition| compared_versions(definition).map(move |version| (definition, version));
+    for (definition, version) in served.iter().copied().flat_map(versions_of) {
         let plural = text(definition, "/spec/names/plural");
         let group_version = format!("{}/{}", text(definition, "/spec/group"), text(version, "/name"));
         let namespace = if definition["spec"]["scope"] == "Namespaced" { "namespaces/projects/" } else { "" };
@@ -134,7 +187,8 @@ fn compare(count_max: usize) {
             cases.add(&format!("{path} {document}"), &theirs, &ours);
         }
     }
-    assert_alike(cases.compared, &cases.different, DIFFERENCES_MAX);
+    compare_states(&pair, &served, &mut cases);
+    cases.assert_alike(DIFFERENCES_MAX);
 }
 
 /// Keywords that are set in a part of a schema, most of which are faults there.
@@ -199,8 +253,8 @@ fn causes(answer: &Answer) -> (u16, BTreeSet<(String, String)>) {
 #[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
 fn definitions_with_faults_are_refused_for_the_causes_of_a_real_api_server() {
     let (pair, keywords) = (Pair::start(), keywords());
-    let mut different = Vec::new();
-    let definitions = definitions(SAMPLE);
+    let definitions = definitions(SAMPLE, false);
+    let mut cases = Cases { compared: definitions.len(), ..Cases::default() };
     for (name, definition) in &definitions {
         let mut dice = dice_of(name, 9);
         let mut faulty = definition.clone();
@@ -215,10 +269,10 @@ fn definitions_with_faults_are_refused_for_the_causes_of_a_real_api_server() {
         let answers = pair.ask("POST", &format!("{DEFINITIONS}?dryRun=All"), &faulty);
         let [theirs, ours] = answers.each_ref().map(causes);
         if theirs != ours {
-            different.push(format!("{name}: {keyword} {value}\n  there: {theirs:?}\n  here:  {ours:?}"));
+            cases.different.push(format!("{name}: {keyword} {value}\n  there: {theirs:?}\n  here:  {ours:?}"));
         }
     }
-    assert_alike(definitions.len(), &different, FAULTS_DIFFERENT_MAX);
+    cases.assert_alike(FAULTS_DIFFERENT_MAX);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use crate::comparison::{Mutation, Pair, Verdict, assert_alike, dice_of, difference};
+use crate::comparison::{Cases, Mutation, Pair, Verdict, dice_of};
 
 /// Changes of the status of each resource.
 const CHANGES: usize = 60;
@@ -26,7 +26,7 @@ fn bases() -> Vec<Value> {
 fn a_status_of_a_built_in_kind_is_decided_as_a_real_api_server_decides_it() {
     let pair = Pair::start();
     pair.make_namespace("statuses");
-    let (mut compared, mut different) = (0, Vec::new());
+    let mut cases = Cases::default();
     for base in bases() {
         let path = base["path"].as_str().unwrap().replace("/namespaces/tables/", "/namespaces/statuses/");
         let name = base["document"]["metadata"]["name"].as_str().unwrap().replace("tables", "statuses");
@@ -46,14 +46,11 @@ fn a_status_of_a_built_in_kind_is_decided_as_a_real_api_server_decides_it() {
             }
             let answers = pair.ask("PATCH", &format!("{path}/status?dryRun=All&fieldManager=second"), &change);
             let [theirs, ours] = answers.each_ref().map(Verdict::of);
-            compared += 1;
             assert!(number > 0 || answers[0].status == 200, "it is no valid status: {status}: {theirs}");
-            if theirs != ours {
-                different.push(format!("{path}\n{change}\n{}", difference(&theirs.to_string(), &ours.to_string())));
-            }
+            cases.add(&format!("{path}\n{change}"), &theirs, &ours);
         }
         // It would stand in the way of other tests.
         pair.ask("DELETE", &path, &json!({ "gracePeriodSeconds": 0 }));
     }
-    assert_alike(compared, &different, DIFFERENCES_MAX);
+    cases.assert_alike(DIFFERENCES_MAX);
 }

@@ -18,6 +18,9 @@ use self::versions::Versions;
 /// The annotation that names the approval of a definition in a group of Kubernetes.
 const APPROVAL: &str = "api-approved.kubernetes.io";
 
+/// The port of a service that answers webhooks.
+const HTTPS: u16 = 443;
+
 /// Returns the schema of definitions: any fields, with these defaults.
 pub(crate) fn schema(_: &Kind) -> Option<Schema> {
     let open = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
@@ -42,6 +45,15 @@ impl KindRules for DefinitionRules {
             set(names, "listKind", format!("{kind}List").into());
         }
         set(spec, "conversion", json!({ "strategy": "None" }));
+        let service =
+            spec.get_mut("conversion").and_then(|conversion| conversion.pointer_mut("/webhook/clientConfig/service"));
+        if let Some(service) = service.and_then(Value::as_object_mut) {
+            set(service, "port", HTTPS.into());
+        }
+        // Kubernetes stores no false value of it.
+        if spec.get("preserveUnknownFields") == Some(&Value::Bool(false)) {
+            spec.remove("preserveUnknownFields");
+        }
     }
 
     /// The rules are checked before the store decides the write: see [`violations`].
@@ -151,12 +163,33 @@ fn has_host(text: &str) -> bool {
     })
 }
 
+/// Returns whether a definition is in a group of Kubernetes.
+fn is_of_kubernetes(definition: &Value) -> bool {
+    let group = text(&definition["spec"]["group"]);
+    let is_in = |domain: &str| group.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'));
+    is_in("k8s.io") || is_in("kubernetes.io")
+}
+
+/// Returns the condition that tells the approval of a definition in a group of Kubernetes: status, reason and message.
+pub(crate) fn approval_condition(definition: &Value) -> Option<(bool, &'static str, String)> {
+    if !is_of_kubernetes(definition) {
+        return None;
+    }
+    let given = text(&definition["metadata"]["annotations"][APPROVAL]);
+    Some(match Approval::of(definition) {
+        Approval::Given => (true, "ApprovedAnnotation", format!("approved in {given}")),
+        Approval::Bypassed => (false, "UnapprovedAnnotation", format!("not approved: {given:?}")),
+        Approval::Missing => (false, "MissingAnnotation", format!("the annotation {APPROVAL:?} is missing")),
+        Approval::Invalid => {
+            (false, "InvalidAnnotation", format!("the annotation {APPROVAL:?} names no URL: {given:?}"))
+        }
+    })
+}
+
 /// Returns the violation of a definition in a group of Kubernetes that nobody approved. It may stay as it is.
 fn unapproved(definition: &Value, old: Option<&Value>) -> Option<Violation> {
-    let group = definition["spec"]["group"].as_str().unwrap_or_default();
-    let is_in = |domain: &str| group.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'));
     let approval = Approval::of(definition);
-    if !(is_in("k8s.io") || is_in("kubernetes.io")) || old.is_some_and(|old| Approval::of(old) == approval) {
+    if !is_of_kubernetes(definition) || old.is_some_and(|old| Approval::of(old) == approval) {
         return None;
     }
     let path = format!("metadata.annotations[{APPROVAL}]");

@@ -7,6 +7,7 @@ use super::CLEANUP;
 use crate::clock::now;
 use crate::conditions::holds;
 use crate::context::Context;
+use crate::definition_rules::approval_condition;
 
 /// Sets the condition `Established` of a definition, which clients wait for. Does nothing if it is up to
 /// date. Unless all resources `are_migrated`, the versions that the status names may still be stored.
@@ -28,7 +29,14 @@ pub(super) async fn establish(context: &Context, definition: &Resource, are_migr
     let stored = Value::Array(stored);
     let has_cleanup = definition.finalizers().any(|name| name == CLEANUP);
     let status = definition.status();
-    let is_up_to_date = status["acceptedNames"] == names && status["storedVersions"] == stored;
+    let approval = approval_condition(document);
+    let is_told = |(holds, reason, message): &(bool, &str, String)| {
+        let told = condition_of(status, APPROVED);
+        told["status"] == word(*holds) && told["reason"] == *reason && told["message"] == *message
+    };
+    let is_up_to_date = status["acceptedNames"] == names
+        && status["storedVersions"] == stored
+        && approval.as_ref().map_or(condition_of(status, APPROVED).is_null(), is_told);
     if has_cleanup && is_established && is_up_to_date {
         return Ok(());
     }
@@ -37,13 +45,16 @@ pub(super) async fn establish(context: &Context, definition: &Resource, are_migr
         // The watch reports this change, and the definition is established then.
         return set_finalizers(context, definition, &finalizers).await.map(drop);
     }
-    let status = json!({
-        "acceptedNames": names, "storedVersions": stored,
-        "conditions": [
-            condition("NamesAccepted", "NoConflicts", "no other kind has these names"),
-            condition("Established", "InitialNamesAccepted", "the kind is served"),
-        ],
-    });
+    let mut conditions = vec![
+        condition("NamesAccepted", "NoConflicts", "no other kind has these names"),
+        condition("Established", "InitialNamesAccepted", "the kind is served"),
+    ];
+    conditions.extend(approval.map(|(holds, reason, message)| {
+        let mut told = condition(APPROVED, reason, &message);
+        told["status"] = word(holds).into();
+        told
+    }));
+    let status = json!({ "acceptedNames": names, "storedVersions": stored, "conditions": conditions });
     let precondition = Precondition { uid: Some(definition.uid().to_owned()), revision: Some(definition.revision()) };
     let write = Write::UpdateStatus { key: definition.key().clone(), status, precondition };
     match context.store.write(write).await {
@@ -51,6 +62,18 @@ pub(super) async fn establish(context: &Context, definition: &Resource, are_migr
         Ok(_) | Err(Error::NotFound { .. } | Error::Conflict { .. }) => Ok(()),
         Err(error) => Err(error),
     }
+}
+
+/// The condition that tells the approval of a definition in a group of Kubernetes.
+const APPROVED: &str = "KubernetesAPIApprovalPolicyConformant";
+
+fn condition_of<'s>(status: &'s Value, name: &str) -> &'s Value {
+    let conditions = status["conditions"].as_array().into_iter().flatten();
+    conditions.into_iter().find(|condition| condition["type"] == name).unwrap_or(&Value::Null)
+}
+
+fn word(holds: bool) -> &'static str {
+    if holds { "True" } else { "False" }
 }
 
 pub(super) fn condition(name: &str, reason: &str, message: &str) -> Value {
