@@ -1,5 +1,7 @@
 //! Rules in CEL beside a real kube-apiserver: which expressions compile, their verdict on a document, and what they say of updates.
 
+mod costs;
+
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 

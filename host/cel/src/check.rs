@@ -6,9 +6,11 @@
 mod calls;
 mod messages;
 mod operators;
+mod place;
 
 use std::sync::Arc;
 
+use self::place::Place;
 use crate::evaluate::type_name;
 use crate::functions::LIBRARIES;
 use crate::syntax::{Entry, Fold, FoldKind, Literal, Node, NodeKind, Operator};
@@ -21,7 +23,45 @@ pub(crate) struct Estimate {
     pub(crate) value: Type,
     /// Its largest cost.
     pub(crate) cost: u64,
+    place: Place,
 }
+
+impl Estimate {
+    /// Returns the estimate for a value that an expression makes.
+    fn made(value: Type, cost: u64) -> Self {
+        Self { value, cost, place: Place::Nowhere }
+    }
+
+    /// Returns the estimate for a value at a place.
+    fn at(place: Place, value: Type, cost: u64) -> Self {
+        Self { value: place.sized(value), cost, place }
+    }
+
+    /// Returns the largest size of the value.
+    fn size_max(&self) -> u64 {
+        self.place.size_max(&self.value)
+    }
+}
+
+/// A variable.
+pub(crate) struct CheckedVariable {
+    name: String,
+    value: Type,
+    place: Place,
+}
+
+impl CheckedVariable {
+    /// Returns a variable of the whole expression. Those of a rule have their place in its schema.
+    pub(crate) fn new((name, value): (String, Type)) -> Self {
+        let is_root = name == ROOT || (name == OLD_ROOT && !matches!(value, Type::Optional(_)));
+        let place = if is_root { Place::At(value.clone()) } else { Place::Nowhere };
+        Self { name, value, place }
+    }
+}
+
+/// The variables of a rule: the value that it is about, and the one before.
+const ROOT: &str = "self";
+const OLD_ROOT: &str = "oldSelf";
 
 type Outcome = Result<Estimate, CompileError>;
 
@@ -29,7 +69,7 @@ type Outcome = Result<Estimate, CompileError>;
 pub(crate) struct Checker<'s> {
     pub(crate) source: &'s str,
     /// Variables, the innermost last.
-    pub(crate) variables: Vec<(String, Type)>,
+    pub(crate) variables: Vec<CheckedVariable>,
     /// What `variables` has; `None` if there is no such name.
     pub(crate) definitions: Option<&'s Definitions>,
     /// The expression may make messages, and use the functions for patches.
@@ -52,8 +92,19 @@ impl Checker<'_> {
         self.error(at, &format!("found no matching overload for '{function}' applied to '{applied}'"))
     }
 
-    fn variable(&self, name: &str) -> Option<&Type> {
-        self.variables.iter().rev().find(|(known, _)| known == name).map(|(_, value)| value)
+    fn variable(&self, name: &str) -> Option<&CheckedVariable> {
+        self.variables.iter().rev().find(|known| known.name == name)
+    }
+
+    /// Returns the type of the value that a rule is about.
+    fn root(&self) -> Option<&Type> {
+        self.variables.iter().find(|known| known.name == ROOT).map(|known| &known.value)
+    }
+
+    /// Puts a variable of a macro before all others.
+    fn push(&mut self, name: &str, value: Type, place: Place) {
+        let value = place.sized(value);
+        self.variables.push(CheckedVariable { name: name.to_owned(), value, place });
     }
 
     /// Puts the index of a definition in the place of its name, and returns its type. A variable of a macro can hide all.
@@ -71,7 +122,7 @@ impl Checker<'_> {
         let (at, expression) = found.ok_or_else(|| self.error(node.at, &format!("undefined field '{field}'")))?;
         let (value, cost) = (expression.result().clone(), expression.cost_max().saturating_add(2));
         node.kind = NodeKind::Defined(at);
-        Ok(Some(Estimate { value, cost }))
+        Ok(Some(Estimate::made(value, cost)))
     }
 
     /// Checks a node, and notes which functions it calls.
@@ -85,51 +136,35 @@ impl Checker<'_> {
         }
         match &mut node.kind {
             NodeKind::Defined(_) => Err(self.error(at, "a definition is checked once")),
-            NodeKind::Literal(literal) => Ok(Estimate { value: type_of(literal), cost: 0 }),
-            NodeKind::Name(name) => {
-                let known = self.variable(name).cloned().or_else(|| type_name(name).map(|_| Type::TypeName));
-                let unknown = || self.error(at, &format!("undeclared reference to '{name}' (in container '')"));
-                Ok(Estimate { value: known.ok_or_else(unknown)?, cost: 1 })
-            }
+            NodeKind::Literal(literal) => Ok(Estimate::made(type_of(literal), 0)),
+            NodeKind::Name(name) => self.name(at, name),
             NodeKind::Select { of, field, optional } => {
-                let Estimate { value, cost } = self.node(of)?;
-                let value = self.field(at, &value, field, *optional)?;
-                Ok(Estimate { value, cost: cost.saturating_add(1) })
+                let of = self.node(of)?;
+                self.select(at, of, field, *optional)
             }
             NodeKind::Has { of, field } => {
-                let Estimate { value, cost } = self.node(of)?;
+                let Estimate { value, cost, .. } = self.node(of)?;
                 self.field(at, &value, field, false)?;
-                Ok(Estimate { value: Type::Bool, cost })
+                Ok(Estimate::made(Type::Bool, cost))
             }
             NodeKind::Index { of, index, optional } => {
                 let (of, index) = (self.node(of)?, self.node(index)?);
-                let cost = of.cost.saturating_add(index.cost).saturating_add(1);
-                let (inner, is_optional) = match &of.value {
-                    Type::Optional(inner) => ((**inner).clone(), true),
-                    other => (other.clone(), *optional),
-                };
-                let item = match &inner {
-                    Type::List(list) if index.value.fits(&Type::Int) || index.value == Type::Uint => list.item.clone(),
-                    Type::Map(map) if index.value.fits(&map.key) => map.value.clone(),
-                    Type::Dyn => Type::Dyn,
-                    _ => return Err(self.no_overload(at, "_[_]", &[&of.value, &index.value], false)),
-                };
-                Ok(Estimate { value: if is_optional { Type::Optional(item.into()) } else { item }, cost })
+                self.index(at, &of, &index, *optional)
             }
             NodeKind::Call { .. } => self.call(node),
             NodeKind::Not(of) => {
-                let Estimate { value, cost } = self.node(of)?;
+                let Estimate { value, cost, .. } = self.node(of)?;
                 if !value.fits(&Type::Bool) {
                     return Err(self.no_overload(at, "!_", &[&value], false));
                 }
-                Ok(Estimate { value: Type::Bool, cost: cost.saturating_add(1) })
+                Ok(Estimate::made(Type::Bool, cost.saturating_add(1)))
             }
             NodeKind::Negative(of) => {
-                let Estimate { value, cost } = self.node(of)?;
+                let Estimate { value, cost, .. } = self.node(of)?;
                 if !matches!(value, Type::Int | Type::Double | Type::Dyn) {
                     return Err(self.no_overload(at, "-_", &[&value], false));
                 }
-                Ok(Estimate { value, cost: cost.saturating_add(1) })
+                Ok(Estimate::made(value, cost.saturating_add(1)))
             }
             NodeKind::Binary { operator, left, right } => {
                 let (left, right) = (self.node(left)?, self.node(right)?);
@@ -143,31 +178,69 @@ impl Checker<'_> {
                     return Err(self.no_overload(at, "_?_:_", &types, false));
                 }
                 let cost = condition.cost.saturating_add(then.cost.max(otherwise.cost));
-                Ok(Estimate { value: union(then.value, &otherwise.value), cost })
+                Ok(Estimate::made(union(then.value, &otherwise.value), cost))
             }
             NodeKind::List(entries) => self.list(entries),
             NodeKind::Map(entries) => self.map(entries),
             NodeKind::Message { name, fields } => self.message(at, name, fields),
             NodeKind::Fold(fold) => self.fold(at, fold),
-            NodeKind::OptionalMap { of, name, body, is_flat } => {
-                let of = self.node(of)?;
-                let inner = match &of.value {
-                    Type::Optional(inner) => (**inner).clone(),
-                    Type::Dyn => Type::Dyn,
-                    _ => return Err(self.no_overload(at, "optMap", &[&of.value], true)),
-                };
-                self.variables.push((name.clone(), inner.of_any_size()));
-                let body = self.node(body);
-                self.variables.pop();
-                let Estimate { value, cost } = body?;
-                let value = match (&value, *is_flat) {
-                    (Type::Optional(_) | Type::Dyn, true) => value,
-                    (_, true) => return Err(self.no_overload(at, "optFlatMap", &[&of.value, &value], true)),
-                    (_, false) => Type::Optional(value.into()),
-                };
-                Ok(Estimate { value, cost: of.cost.saturating_add(cost).saturating_add(3) })
-            }
+            NodeKind::OptionalMap { of, name, body, is_flat } => self.optional_map(at, (of, body), name, *is_flat),
         }
+    }
+
+    fn name(&self, at: usize, name: &str) -> Outcome {
+        if let Some(CheckedVariable { value, place, .. }) = self.variable(name) {
+            return Ok(Estimate::at(place.clone(), value.clone(), 1));
+        }
+        let known = type_name(name).map(|_| Estimate::made(Type::TypeName, 1));
+        known.ok_or_else(|| self.error(at, &format!("undeclared reference to '{name}' (in container '')")))
+    }
+
+    fn select(&self, at: usize, of: Estimate, field: &str, optional: bool) -> Outcome {
+        let Estimate { value, cost, place } = of;
+        let is_optional = optional || matches!(value, Type::Optional(_));
+        let place = if is_optional { Place::Nowhere } else { place.field(field, self.root()) };
+        Ok(Estimate::at(place, self.field(at, &value, field, optional)?, cost.saturating_add(1)))
+    }
+
+    fn index(&self, at: usize, of: &Estimate, index: &Estimate, optional: bool) -> Outcome {
+        let cost = of.cost.saturating_add(index.cost).saturating_add(1);
+        let (inner, is_optional) = match &of.value {
+            Type::Optional(inner) => (&**inner, true),
+            other => (other, optional),
+        };
+        let item = match inner {
+            Type::List(list) if index.value.fits(&Type::Int) || index.value == Type::Uint => list.item.clone(),
+            Type::Map(map) if index.value.fits(&map.key) => map.value.clone(),
+            Type::Dyn => Type::Dyn,
+            _ => return Err(self.no_overload(at, "_[_]", &[&of.value, &index.value], false)),
+        };
+        if is_optional {
+            return Ok(Estimate::made(Type::Optional(item.into()), cost));
+        }
+        // The items of a list that the expression spells have the sizes that are spelt.
+        let is_made = matches!(of.place, Place::Nowhere);
+        let place = if is_made { Place::Nowhere } else { of.place.item(self.root()) };
+        Ok(Estimate::at(place, item, cost))
+    }
+
+    fn optional_map(&mut self, at: usize, (of, body): (&mut Node, &mut Node), name: &str, is_flat: bool) -> Outcome {
+        let of = self.node(of)?;
+        let inner = match &of.value {
+            Type::Optional(inner) => (**inner).clone(),
+            Type::Dyn => Type::Dyn,
+            _ => return Err(self.no_overload(at, "optMap", &[&of.value], true)),
+        };
+        self.push(name, inner.of_any_size(), Place::Nowhere);
+        let body = self.node(body);
+        self.variables.pop();
+        let Estimate { value, cost, .. } = body?;
+        let value = match (&value, is_flat) {
+            (Type::Optional(_) | Type::Dyn, true) => value,
+            (_, true) => return Err(self.no_overload(at, "optFlatMap", &[&of.value, &value], true)),
+            (_, false) => Type::Optional(value.into()),
+        };
+        Ok(Estimate::made(value, of.cost.saturating_add(cost).saturating_add(3)))
     }
 
     fn field(&self, at: usize, of: &Type, field: &str, optional: bool) -> Result<Type, CompileError> {
@@ -197,7 +270,7 @@ impl Checker<'_> {
         let checked = self.node(&mut entry.value)?;
         match (&checked.value, entry.optional) {
             (_, false) => Ok(checked),
-            (Type::Optional(inner), true) => Ok(Estimate { value: (**inner).clone(), cost: checked.cost }),
+            (Type::Optional(inner), true) => Ok(Estimate::made((**inner).clone(), checked.cost)),
             (Type::Dyn, true) => Ok(checked),
             (other, true) => {
                 Err(self.error(at, &format!("expected type 'optional_type({other})' but found '{other}'")))
@@ -221,7 +294,8 @@ impl Checker<'_> {
         for (entry, estimate) in entries.iter().zip(estimates) {
             item = Some(self.common(entry.value.at, item, estimate.value)?);
         }
-        Ok(Estimate { value: Type::list(item.unwrap_or(Type::Dyn).of_any_size(), entries.len() as u64), cost })
+        let value = Type::list(item.unwrap_or(Type::Dyn).of_any_size(), entries.len() as u64);
+        Ok(Estimate::made(value, cost))
     }
 
     /// Checks the entries of a list, whose types may differ. Returns the cost of the list, too.
@@ -243,7 +317,7 @@ impl Checker<'_> {
             value = Some(self.common(entry.value.at, value, checked.value)?);
         }
         let value = Type::map(key.unwrap_or(Type::Dyn), value.unwrap_or(Type::Dyn), count);
-        Ok(Estimate { value, cost })
+        Ok(Estimate::made(value, cost))
     }
 
     fn fold(&mut self, at: usize, fold: &mut Fold) -> Outcome {
@@ -261,17 +335,19 @@ impl Checker<'_> {
         };
         let is_map = matches!(range.value, Type::Map(_));
         let depth = self.variables.len();
-        let first = if fold.second.is_some() || is_map { key.clone() } else { item.clone() };
-        self.variables.push((fold.first.clone(), first.clone()));
+        let (of_key, of_item) = (range.place.key(self.root()), range.place.item(self.root()));
+        let is_key = fold.second.is_some() || is_map;
+        let (first, place) = if is_key { (key.clone(), of_key) } else { (item.clone(), of_item.clone()) };
+        self.push(&fold.first, first.clone(), place);
         if let Some(second) = &fold.second {
-            self.variables.push((second.clone(), item));
+            self.push(second, item, of_item);
         }
         let condition = fold.condition.as_mut().map(|condition| (condition.at, self.node(condition)));
         let result = fold.result.as_mut().map(|result| self.node(result));
         self.variables.truncate(depth);
         let mut body = 0_u64;
         if let Some((at, condition)) = condition {
-            let Estimate { value, cost } = condition?;
+            let Estimate { value, cost, .. } = condition?;
             if !value.fits(&Type::Bool) {
                 return Err(self.error(at, &format!("expected type 'bool' but found '{value}'")));
             }
@@ -305,15 +381,15 @@ impl Checker<'_> {
                 }
                 (range.value.clone(), size.saturating_add(12), 11)
             }
-            FoldKind::Map => (Type::map(key.of_any_size(), result.of_any_size(), size), 12, 31),
+            FoldKind::Map => (Type::map(key.of_any_size(), result.of_any_size(), size), 3, 31),
             FoldKind::MapEntries => match &result {
-                Type::Map(map) => (Type::map(map.key.clone(), map.value.clone(), size), 12, 31),
-                Type::Dyn => (Type::map(Type::Dyn, Type::Dyn, size), 12, 31),
+                Type::Map(map) => (Type::map(map.key.clone(), map.value.clone(), size), 2, 31),
+                Type::Dyn => (Type::map(Type::Dyn, Type::Dyn, size), 2, 31),
                 _ => return Err(self.no_overload(at, "transformMapEntry", &[&range.value, &result], true)),
             },
         };
         let steps = size.saturating_mul(body.saturating_add(step));
-        Ok(Estimate { value, cost: range.cost.saturating_add(steps).saturating_add(rest) })
+        Ok(Estimate::made(value, range.cost.saturating_add(steps).saturating_add(rest)))
     }
 
     /// Returns the name of a type that has dots, if a node spells one and no variable hides it.

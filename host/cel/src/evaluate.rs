@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::equality::{extent, least_extent};
 use crate::error::EvaluationError;
-use crate::functions::{self, CallCost, Function, lists, regexes, tenth};
+use crate::functions::{self, CallCost, CallSizes, Function, lists, regexes, tenth};
 use crate::messages::MESSAGE_COST;
 use crate::operators;
 use crate::syntax::{Entry, Literal, MessageField, Node, NodeKind, Operator};
@@ -204,7 +204,11 @@ impl<'e, 'a> Evaluation<'e, 'a> {
         let sizes: Vec<u64> = values.iter().map(|value| value.size() as u64).collect();
         // Also a call that costs one looks at its values.
         let looks = sizes.iter().sum::<u64>() / UNCHARGED_SIZE;
-        let cost = known.cost.of(&sizes, 1).max(looks).max(self.looks_inside(known, &values));
+        let item = values.first().filter(|first| matches!(first, Value::List(_))).map(|_| 0);
+        // What a join makes is charged once it is made.
+        let result = sizes.first().map_or(0, |size| size.saturating_mul(10));
+        let cost = known.cost.of(&CallSizes { arguments: &sizes, item, result });
+        let cost = cost.max(looks).max(self.looks_inside(known, &values));
         self.budget.charge(cost)?;
         if known.cost == CallCost::Match {
             let made = if pattern.is_none() { Some(self.compiled(&values)?) } else { None };
@@ -223,9 +227,9 @@ impl<'e, 'a> Evaluation<'e, 'a> {
             return lists::flattened(values, self.budget.left().saturating_add(1));
         }
         let others = match known.cost {
-            CallCost::Pairs if values.iter().any(|value| value.size() == 0) => return 0,
-            CallCost::Pairs => values.iter().map(Value::size).max().unwrap_or(0),
-            CallCost::Square => values[0].size(),
+            CallCost::Pairs { .. } if values.iter().any(|value| value.size() == 0) => return 0,
+            CallCost::Pairs { .. } => values.iter().map(Value::size).max().unwrap_or(0),
+            CallCost::Distinct | CallCost::Sort => values[0].size(),
             _ if known.name.ends_with("ndexOf") && matches!(values[0], Value::List(_)) => 1,
             _ => return 0,
         };

@@ -76,33 +76,66 @@ pub(crate) enum CallCost {
     One,
     /// A tenth of the size of an argument, so many times.
     Scan { argument: usize, times: u64 },
-    /// The size of the first argument, times a tenth of the size of its items.
+    /// One for each item of a list, and a tenth of the size of the item. A tenth of the size of a text.
     Items,
-    /// The product of the sizes of the first two arguments.
-    Pairs,
-    /// The square of the size of the first argument.
-    Square,
+    /// The size of the first argument, and a new list.
+    Copy,
+    /// A tenth of the size of the result.
+    Join,
+    /// The product of the sizes of the first two arguments, so many times, and one.
+    Pairs { times: u64 },
+    /// Twice the square of the size of the first argument, and a new list.
+    Distinct,
+    /// The same, and a tenth more for each pair of texts.
+    Sort,
     /// A search for a text.
     Contains,
     /// A search for a pattern.
     Match,
     /// A match with the pattern of a named format.
     Validate,
+    /// So much, and a tenth of the size of a text that is the second argument.
+    Address(u64),
+}
+
+/// The cost of a call that makes a list.
+const LIST: u64 = 11;
+
+/// The sizes of the values of a call.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CallSizes<'s> {
+    /// Those of the arguments.
+    pub(crate) arguments: &'s [u64],
+    /// That of the items of the first argument, zero for items without a size; `None` if it is no list.
+    pub(crate) item: Option<u64>,
+    /// That of the result.
+    pub(crate) result: u64,
 }
 
 impl CallCost {
-    /// Returns the cost for arguments of these sizes. `item` is the size of the items of the first one.
-    pub(crate) fn of(self, sizes: &[u64], item: u64) -> u64 {
-        let size = |at: usize| sizes.get(at).copied().unwrap_or(1);
+    /// Returns the cost for values of these sizes.
+    pub(crate) fn of(self, sizes: &CallSizes<'_>) -> u64 {
+        let size = |at: usize| sizes.arguments.get(at).copied().unwrap_or(1);
+        let square = || size(0).saturating_mul(size(0));
         match self {
             Self::One => 1,
             Self::Scan { argument, times } => tenth(size(argument).saturating_mul(times)),
-            Self::Items => size(0).saturating_mul(tenth(item)),
-            Self::Pairs => size(0).saturating_mul(size(1)).max(1),
-            Self::Square => size(0).saturating_mul(size(0)).max(1),
+            Self::Items => match sizes.item {
+                Some(item) => size(0).saturating_mul(tenth(item).saturating_add(1)),
+                None => tenth(size(0)),
+            },
+            Self::Copy => size(0).saturating_add(LIST),
+            Self::Join => tenth(sizes.result),
+            Self::Pairs { times } => size(0).saturating_mul(size(1)).saturating_mul(times).saturating_add(1),
+            Self::Distinct => square().saturating_mul(2).saturating_add(LIST),
+            Self::Sort => {
+                let of_texts = if sizes.item.is_some_and(|item| item > 0) { tenth(square()) } else { 0 };
+                square().saturating_mul(2).saturating_add(of_texts).saturating_add(LIST)
+            }
             Self::Contains => tenth(size(0)).saturating_mul(tenth(size(1))),
             Self::Match => tenth(size(0).saturating_add(1)).saturating_mul(size(1).div_ceil(4)),
-            Self::Validate => tenth(size(1).saturating_add(1)).saturating_mul(PATTERN_SIZE.div_ceil(4)),
+            Self::Validate => tenth(size(1)).saturating_mul(PATTERN_SIZE.div_ceil(4)),
+            Self::Address(base) => base.saturating_add(tenth(size(1))),
         }
     }
 }
@@ -148,7 +181,8 @@ impl Kind {
             Self::Bytes => Type::Bytes(size),
             Self::Duration => Type::Duration,
             Self::Timestamp => Type::Timestamp,
-            Self::List(item) => Type::list(item.to_type(a, size), size),
+            // Nobody knows the sizes of the items of a new list.
+            Self::List(item) => Type::list(item.to_type(a, size).of_any_size(), size),
             Self::AnyMap => Type::map(Type::Dyn, Type::Dyn, size),
             Self::Query => Type::map(Type::Text(size), Type::list(Type::Text(size), size), size),
             Self::Optional(value) => Type::Optional(value.to_type(a, size).into()),

@@ -37,7 +37,7 @@ use std::fmt;
 
 use serde_json::Value as Json;
 
-use check::{Checker, Estimate};
+use check::{CheckedVariable, Checker, Estimate};
 pub use definitions::Definitions;
 use definitions::{DEFINITIONS, NESTING_MAX};
 pub use error::EvaluationError;
@@ -130,9 +130,10 @@ impl Expression {
         makes_patch: bool,
     ) -> Result<Self, CompileError> {
         let mut node = parse::parse(source)?;
-        let variables = variables.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
+        let variables =
+            variables.iter().map(|(name, value)| CheckedVariable::new(((*name).to_owned(), value.clone()))).collect();
         let mut checker = Checker { source, variables, definitions, makes_patch, formats: 0 };
-        let Estimate { value, cost } = checker.node(&mut node)?;
+        let Estimate { value, cost, .. } = checker.node(&mut node)?;
         let depth = definitions.map_or(node.depth, |definitions| definitions.depth_of(&node));
         if depth > NESTING_MAX {
             let reason = format!("the expression is nested deeper than {NESTING_MAX} levels with its variables");

@@ -176,14 +176,12 @@ impl Type {
         }
     }
 
-    /// Returns the largest size of the items of a list; 1 for another value.
-    pub(crate) fn item_size_max(&self) -> u64 {
-        match self {
-            Self::List(list) => match &list.item {
-                Self::Text(size) | Self::Bytes(size) => *size,
-                _ => 1,
-            },
-            _ => 1,
+    /// Returns the largest size of the items of a list, zero for items that are no texts; `None` for another value.
+    pub(crate) fn item_size_max(&self) -> Option<u64> {
+        let Self::List(list) = self else { return None };
+        match &list.item {
+            Self::Text(size) | Self::Bytes(size) => Some(*size),
+            _ => Some(0),
         }
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{Checker, Estimate, Outcome};
 use crate::CompileError;
 use crate::evaluate::constant;
-use crate::functions::{self, CallCost, Kind, Overload};
+use crate::functions::{self, CallCost, CallSizes, Kind, Overload};
 use crate::syntax::{Literal, Node, NodeKind};
 use crate::types::Type;
 
@@ -32,7 +32,7 @@ impl Checker<'_> {
                     let (estimates, cost) = self.entries(entries)?;
                     let value = Type::list(Type::Dyn, estimates.len() as u64);
                     formatted = Some(estimates);
-                    Estimate { value, cost }
+                    Estimate::made(value, cost)
                 }
                 _ => self.node(argument)?,
             };
@@ -50,10 +50,21 @@ impl Checker<'_> {
         let index = found.ok_or_else(wrong)?;
         let found = functions::at(index);
         let sizes: Vec<u64> = types.iter().map(Type::size_max).collect();
-        let item = types.first().map_or(1, Type::item_size_max);
-        let value = result(found.overloads, &types, result_size(function, &sizes)).ok_or_else(wrong)?;
-        // An address that is part of a range is there already.
-        let call = if is_member && function == "ip" { CallCost::One } else { found.cost };
+        let item = types.first().and_then(Type::item_size_max);
+        let result_size = result_size(function, &sizes, item, arguments);
+        let value = result(found.overloads, &types, result_size).ok_or_else(wrong)?;
+        let call = match (&**function, types.first()) {
+            // An address that is part of a range is there already.
+            ("ip", _) if is_member => CallCost::One,
+            ("string", Some(Type::Bytes(_) | Type::Dyn)) => found.cost,
+            ("string", _) => CallCost::One,
+            _ => found.cost,
+        };
+        // A compared address has a form of its own.
+        let is_address =
+            matches!(call, CallCost::Address(_)) && !matches!(types.get(1), Some(Type::Text(_) | Type::Dyn));
+        let sizes = if is_address { vec![0, 0] } else { sizes };
+        let call = call.of(&CallSizes { arguments: &sizes, item, result: result_size });
         if let (Some(text), CallCost::Match) = (literal_pattern(is_member, arguments), found.cost) {
             let reason = |reason| self.error(at, &format!("invalid matches argument: {reason}"));
             *pattern = Some(Arc::new(crate::Pattern::new(text).map_err(reason)?));
@@ -68,7 +79,7 @@ impl Checker<'_> {
             converted.map_err(|error| self.error(at, &format!("program instantiation failed: {error}")))?;
         }
         *known = Some(index);
-        Ok(Estimate { value, cost: cost.saturating_add(call.of(&sizes, item)) })
+        Ok(Estimate::made(value, cost.saturating_add(call)))
     }
 }
 
@@ -111,18 +122,42 @@ fn literal_pattern(is_member: bool, arguments: &[Node]) -> Option<&str> {
     }
 }
 
-/// Returns the largest size of the result.
-fn result_size(function: &str, sizes: &[u64]) -> u64 {
+/// Returns the largest size of the result. `item` is the size of the items of the first argument; `arguments` are those after
+/// the target of a member.
+fn result_size(function: &str, sizes: &[u64], item: Option<u64>, arguments: &[Node]) -> u64 {
     let size = |at: usize| sizes.get(at).copied().unwrap_or(1);
     match function {
-        // Each character can be replaced by the whole new text.
-        "replace" => size(0).saturating_mul(size(2).max(1)).max(size(0)),
-        "join" => size(0).saturating_mul(size(1).max(1)),
+        "replace" => replaced_size(size(0), literal_size(arguments.first()), size(2)),
+        "join" => {
+            let separators = size(0).saturating_sub(1).saturating_mul(if sizes.len() > 1 { size(1) } else { 0 });
+            size(0).saturating_mul(item.unwrap_or(u64::MAX)).saturating_add(separators)
+        }
+        "split" => match arguments.get(1).map(|limit| &limit.kind) {
+            Some(NodeKind::Literal(Literal::Int(limit))) => u64::try_from(*limit).unwrap_or(u64::MAX),
+            _ => size(0),
+        },
         "charAt" => 4,
         "format" | "string" => u64::MAX,
         "lists.range" => u64::MAX,
         _ => size(0),
     }
+}
+
+/// Returns the length of a constant text; zero for another expression.
+fn literal_size(node: Option<&Node>) -> u64 {
+    match node.map(|node| &node.kind) {
+        Some(NodeKind::Literal(Literal::Text(text))) => text.chars().count() as u64,
+        _ => 0,
+    }
+}
+
+/// Returns the largest size of a text in which parts of at least `replaced_min` characters are replaced by `new` ones.
+fn replaced_size(size: u64, replaced_min: u64, new: u64) -> u64 {
+    if replaced_min == 0 {
+        // A new text stands around each character.
+        return size.saturating_add(1).saturating_mul(new).saturating_add(size);
+    }
+    if new <= replaced_min { size } else { size.div_ceil(replaced_min).saturating_mul(new) }
 }
 
 /// Returns the type of the result; `None` if no overload has such arguments.

@@ -30,7 +30,7 @@ impl Checker<'_> {
     pub(super) fn message(&mut self, at: usize, name: &Arc<str>, fields: &mut [MessageField]) -> Outcome {
         if !self.makes_patch || !is_message(name) {
             let reason = match self.variable(name) {
-                Some(known) => format!("'{known}' is not a type"),
+                Some(known) => format!("'{}' is not a type", known.value),
                 None if type_name(name).is_some() => format!("'{name}' is not a message type"),
                 None => format!("undeclared reference to '{name}' (in container '')"),
             };
@@ -50,6 +50,6 @@ impl Checker<'_> {
                 return Err(self.error(*at, &reason));
             }
         }
-        Ok(Estimate { value: Type::Message(Arc::clone(name)), cost })
+        Ok(Estimate::made(Type::Message(Arc::clone(name)), cost))
     }
 }

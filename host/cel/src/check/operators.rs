@@ -7,7 +7,7 @@ use crate::types::Type;
 
 impl Checker<'_> {
     pub(super) fn binary(&self, at: usize, operator: Operator, left: Estimate, right: Estimate) -> Outcome {
-        let (left_size, right_size) = (left.value.size_max(), right.value.size_max());
+        let (left_size, right_size) = (left.size_max(), right.size_max());
         let sum = left.cost.saturating_add(right.cost);
         let value = result(operator, &left.value, &right.value);
         let wrong = || self.no_overload(at, operator.function(), &[&left.value, &right.value], false);
@@ -15,7 +15,9 @@ impl Checker<'_> {
         let cost = match operator {
             Operator::Or | Operator::And => 0,
             Operator::Equal | Operator::NotEqual => tenth(left_size.min(right_size)),
-            _ if is_ordering(operator) => tenth(left_size.min(right_size)),
+            _ if is_ordering(operator) && matches!(left.value, Type::Text(_) | Type::Bytes(_) | Type::Dyn) => {
+                tenth(left_size.min(right_size))
+            }
             Operator::In => match &right.value {
                 Type::List(list) => list.count_max,
                 Type::Dyn => u64::MAX,
@@ -27,7 +29,7 @@ impl Checker<'_> {
             },
             _ => 1,
         };
-        Ok(Estimate { value, cost: sum.saturating_add(cost) })
+        Ok(Estimate::made(value, sum.saturating_add(cost)))
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::SystemTime;
 
+use homeostat_testing::{BOUND, soon};
 use serde_json::{Value, json};
 
 use crate::embedded::EmbeddedStore;
@@ -69,11 +70,13 @@ async fn a_slow_rule_holds_up_no_other_write() {
         let store = Arc::clone(&store);
         async move { store.write(widget("slow")).await }
     });
-    tokio::task::spawn_blocking(move || is_reached.recv()).await.expect("it waits").expect("the rule is evaluated");
+    // A thread that waited without a bound would keep the runtime from its end, also after the test has failed.
+    let reached = tokio::task::spawn_blocking(move || is_reached.recv_timeout(BOUND)).await.expect("it waits");
+    reached.expect("the rule is evaluated apart from the writer");
     let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "quick"}});
-    let quick = store.write(Write::Create { document: pod }).await.expect("nothing holds it up");
+    let quick = soon(store.write(Write::Create { document: pod })).await.expect("nothing holds it up");
     go_on.send(()).expect("the evaluation waits");
-    let slow = slow.await.expect("no panic").expect("the rule holds");
+    let slow = soon(slow).await.expect("no panic").expect("the rule holds");
     assert!(quick.resource.revision() < slow.resource.revision());
 }
 
