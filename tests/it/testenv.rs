@@ -16,18 +16,23 @@ use package::TestEnvironment;
 
 /// Writes the definition of sites to a folder.
 fn define_sites(folder: &Path) {
+    define(folder, "sites", "Site");
+}
+
+/// Writes the definition of a kind of `example.com` to a folder.
+fn define(folder: &Path, plural: &str, kind: &str) {
     let definition = json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": { "name": "sites.example.com" },
+        "metadata": { "name": format!("{plural}.example.com") },
         "spec": {
-            "group": "example.com", "scope": "Namespaced", "names": { "plural": "sites", "kind": "Site" },
+            "group": "example.com", "scope": "Namespaced", "names": { "plural": plural, "kind": kind },
             "versions": [{
                 "name": "v1", "served": true, "storage": true,
                 "schema": { "openAPIV3Schema": { "type": "object", "x-kubernetes-preserve-unknown-fields": true } },
             }],
         },
     });
-    std::fs::write(folder.join("sites.json"), definition.to_string()).unwrap();
+    std::fs::write(folder.join(format!("{plural}.json")), definition.to_string()).unwrap();
 }
 
 /// Returns the port in a kubeconfig.
@@ -71,14 +76,27 @@ fn the_file_for_rust_starts_hosts_that_forget_everything() {
     let folder = TempDir::new().unwrap();
     define_sites(folder.path());
     for _ in 0..2 {
-        let environment = TestEnvironment::start(homeostat(), Some(folder.path())).unwrap();
+        let environment = TestEnvironment::start(homeostat(), &[folder.path()]).unwrap();
         let port = port(environment.kubeconfig());
         use_host(port);
         drop(environment);
         assert!(ask_plain(port, "GET", "/api/v1/pods", None).is_none(), "the host has ended");
     }
-    let refused = TestEnvironment::start(homeostat(), Some(Path::new("/nothing/here")));
+    let refused = TestEnvironment::start(homeostat(), &[folder.path(), Path::new("/nothing/here")]);
     assert!(refused.is_err_and(|error| error.to_string().contains("has ended")));
+}
+
+#[test]
+fn a_test_environment_takes_several_folders() {
+    let (sites, plans) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    define_sites(sites.path());
+    define(plans.path(), "plans", "Plan");
+    let environment = TestEnvironment::start(homeostat(), &[sites.path(), plans.path()]).unwrap();
+    let port = port(environment.kubeconfig());
+    for plural in ["sites", "plans"] {
+        let listed = ask_plain(port, "GET", &format!("/apis/example.com/v1/{plural}"), None).unwrap();
+        assert_eq!(listed.status, 200, "{plural}: {listed:?}");
+    }
 }
 
 #[test]

@@ -17,8 +17,8 @@ import (
 
 // Environment is a host for tests. The zero value starts one without manifests.
 type Environment struct {
-	// CRDDirectory is a folder of manifests that are there from the start.
-	CRDDirectory string
+	// CRDDirectoryPaths are folders of manifests that are there from the start. Each has to exist.
+	CRDDirectoryPaths []string
 	// Binary is the program; empty for `homeostat` on PATH.
 	Binary string
 
@@ -33,10 +33,7 @@ func (e *Environment) Start() (*rest.Config, error) {
 	if binary == "" {
 		binary = "homeostat"
 	}
-	arguments := []string{"testenv", "--stdin"}
-	if e.CRDDirectory != "" {
-		arguments = append(arguments, e.CRDDirectory)
-	}
+	arguments := append([]string{"testenv", "--stdin"}, e.CRDDirectoryPaths...)
 	e.process = exec.Command(binary, arguments...)
 	e.process.Stderr = os.Stderr
 	stdin, err := e.process.StdinPipe()

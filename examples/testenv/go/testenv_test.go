@@ -66,7 +66,7 @@ func TestAHostHasTheDefinitionsOfAFolder(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(folder, "example.com_sites.yaml"), []byte(definition), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	environment := Environment{Binary: os.Getenv("HOMEOSTAT"), CRDDirectory: folder}
+	environment := Environment{Binary: os.Getenv("HOMEOSTAT"), CRDDirectoryPaths: []string{t.TempDir(), folder}}
 	config, err := environment.Start()
 	if err != nil {
 		t.Fatal(err)

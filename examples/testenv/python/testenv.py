@@ -13,8 +13,9 @@ import subprocess
 class TestEnvironment:
     """A host that starts with the block and forgets everything at its end."""
 
-    def __init__(self, manifests=None, binary="homeostat"):
-        self._arguments = [binary, "testenv", "--stdin"] + ([manifests] if manifests else [])
+    def __init__(self, *manifests, binary="homeostat"):
+        """Takes folders of manifests that are there from the start."""
+        self._arguments = [binary, "testenv", "--stdin", *manifests]
         self._process = None
 
     def __enter__(self):

@@ -3,7 +3,7 @@
 //! Copy this file beside your tests:
 //!
 //! ```ignore
-//! let environment = TestEnvironment::start("homeostat", Some(Path::new("config/crd")))?;
+//! let environment = TestEnvironment::start("homeostat", &[Path::new("config/crd")])?;
 //! let kubeconfig = kube::config::Kubeconfig::from_yaml(environment.kubeconfig())?;
 //! let config = kube::Config::from_custom_kubeconfig(kubeconfig, &Default::default()).await?;
 //! let client = kube::Client::try_from(config)?;
@@ -20,11 +20,11 @@ pub struct TestEnvironment {
 }
 
 impl TestEnvironment {
-    /// Starts this program, as `homeostat`, with a folder of manifests that are there from the start.
+    /// Starts this program, as `homeostat`, with folders of manifests that are there from the start.
     ///
     /// # Errors
     /// The program does not start, or ends. It says why on standard error.
-    pub fn start(program: impl AsRef<Path>, manifests: Option<&Path>) -> Result<TestEnvironment> {
+    pub fn start(program: impl AsRef<Path>, manifests: &[&Path]) -> Result<TestEnvironment> {
         let program = program.as_ref();
         let mut command = Command::new(program);
         command.args(["testenv", "--stdin"]).args(manifests).stdin(Stdio::piped()).stdout(Stdio::piped());

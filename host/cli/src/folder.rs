@@ -65,11 +65,11 @@ pub(crate) struct Folder {
 }
 
 impl Folder {
-    /// Returns a follower of `root` and its subfolder `manifests`, without the file of stores and without `skipped`,
+    /// Returns a follower of `roots` and their subfolders `manifests`, without their files of stores and without `skipped`,
     /// if it is another one. Nothing is read yet.
-    pub(crate) fn new(root: &Path, skipped: Option<PathBuf>, host: Host, screen: Screen, code: Components) -> Self {
+    pub(crate) fn new(roots: &[&Path], skipped: Option<PathBuf>, host: Host, screen: Screen, code: Components) -> Self {
         Self {
-            scanner: Scanner::new(root, skipped),
+            scanner: Scanner::new(roots, skipped),
             manifests: Manifests::default(),
             controllers: ControllerInstaller::new(host.clone(), screen.clone(), code),
             resources: ResourceApplier::new(host, screen.clone()),

@@ -117,6 +117,7 @@ impl FolderHost {
     pub(crate) async fn prepare(args: &HostArgs, screen: &Screen) -> Result<Self> {
         let HostArgs {
             folder,
+            other_folders,
             listen,
             tls_cert: _,
             tls_key: _,
@@ -140,7 +141,8 @@ impl FolderHost {
             kinds: _,
             namespaces: _,
         } = args;
-        if !folder.is_dir() {
+        let folders: Vec<&Path> = std::iter::once(folder).chain(other_folders).map(PathBuf::as_path).collect();
+        if let Some(folder) = folders.iter().find(|folder| !folder.is_dir()) {
             return Err(exit::failed(format!(
                 "{} is not a folder: name the folder that holds the manifests",
                 folder.display()
@@ -169,7 +171,7 @@ impl FolderHost {
         let options = host_options(args, options, &metrics, screen);
         let host = Host::start(options).await.context("cannot start the host")?;
         let code = Components::new(data.join(COMPONENTS), folder.clone(), registry, policy);
-        let manifests = Folder::new(folder, skipped, host.clone(), screen.clone(), code);
+        let manifests = Folder::new(&folders, skipped, host.clone(), screen.clone(), code);
         let standing = manifests.status();
         let served =
             ServerBackend { host: host.clone(), metrics, checks: vec![folder_check(standing.clone())], backups };

@@ -22,9 +22,9 @@ use crate::terminal::Screen;
 /// with --stdin when its standard input ends, which it does with the process that started it.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct TestenvArgs {
-    /// A folder of manifests that are there from the start, such as CustomResourceDefinitions [default: none]
+    /// Folders of manifests that are there from the start, such as CustomResourceDefinitions [default: none]
     #[arg(value_name = "DIR")]
-    folder: Option<PathBuf>,
+    folders: Vec<PathBuf>,
     /// End when standard input ends
     #[arg(long)]
     stdin: bool,
@@ -37,12 +37,15 @@ pub(crate) struct TestenvArgs {
 pub(crate) async fn run(args: &TestenvArgs, screen: Screen) -> Result<ExitCode> {
     let mut signals = Signals::new().context("cannot install the signal handlers")?;
     let scratch = tempfile::tempdir().context("cannot make a temporary folder")?;
-    let folder = args.folder.clone().unwrap_or_else(|| scratch.path().join("manifests"));
-    if args.folder.is_none() {
-        std::fs::create_dir(&folder).context("cannot make a temporary folder")?;
-    }
     let data = scratch.path().join("data");
-    let host_args = host_args(folder, data)?;
+    let mut folders = args.folders.clone();
+    if folders.is_empty() {
+        let empty = scratch.path().join("manifests");
+        std::fs::create_dir(&empty).context("cannot make a temporary folder")?;
+        folders.push(empty);
+    }
+    let mut host_args = host_args(folders.remove(0), data)?;
+    host_args.other_folders = folders;
     let mut host = tokio::select! {
         host = FolderHost::start(&host_args, &screen) => host?,
         ending = signals.next() => return Ok(ExitCode::from(ending.code())),

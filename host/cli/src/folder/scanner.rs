@@ -27,10 +27,10 @@ pub(super) struct Scanner {
 }
 
 impl Scanner {
-    /// Returns a scanner that leaves out the file of stores, and `skipped` if it is another file.
-    pub(super) fn new(root: &Path, skipped: Option<PathBuf>) -> Self {
-        let roots = vec![root.to_owned(), root.join(SUBFOLDER)];
-        let skipped = [root.join(stores_config::FILE)].into_iter().chain(skipped).collect();
+    /// Returns a scanner that leaves out the files of stores, and `skipped` if it is another file.
+    pub(super) fn new(folders: &[&Path], skipped: Option<PathBuf>) -> Self {
+        let roots = folders.iter().flat_map(|folder| [folder.to_path_buf(), folder.join(SUBFOLDER)]).collect();
+        let skipped = folders.iter().map(|folder| folder.join(stores_config::FILE)).chain(skipped).collect();
         Self { roots, skipped, watcher: Watcher::new(), debouncer: FileDebouncer::default(), last_scan: None }
     }
 

@@ -28,6 +28,9 @@ pub(crate) struct HostArgs {
     /// The folder of manifests: its *.yaml, *.yml and *.json files, and those of its subfolder `manifests`
     #[arg(value_name = "DIR")]
     pub(crate) folder: PathBuf,
+    /// Further folders of manifests, which no command line names.
+    #[arg(skip)]
+    pub(crate) other_folders: Vec<PathBuf>,
     /// Where to serve the API: unix:PATH, 127.0.0.1:PORT or `https://HOST:PORT` [default: the socket of this
     /// user's host]
     ///
