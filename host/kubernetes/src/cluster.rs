@@ -84,6 +84,10 @@ impl Cluster {
         &self.settings.manager_prefix
     }
 
+    pub(crate) fn event_interval(&self) -> Duration {
+        self.settings.event_interval
+    }
+
     /// Waits until this host writes a resource no more: many writes of it at once make the server refuse most of
     /// them, again and again.
     ///

@@ -59,12 +59,13 @@ impl EventOutlet {
     /// When called outside of a tokio runtime with time.
     pub fn start(cluster: Arc<Cluster>, instance: impl Into<String>) -> Self {
         let queue = Arc::<Queue>::default();
+        let interval = cluster.event_interval();
         let instance = shortened(&instance.into(), WORD_BYTES_MAX).to_owned();
         let writer = EventWriter {
             cluster,
             queue: Arc::clone(&queue),
             instance,
-            series: Series::default(),
+            series: Series::new(interval),
             began: Instant::now(),
         };
         Self { queue, task: tokio::spawn(writer.run()).abort_handle() }
@@ -123,7 +124,8 @@ impl EventWriter {
                     Some((identity, action)) => (identity, Some(action)),
                     None => {
                         // Either way the queue is looked at: an event came, or repetitions may be due.
-                        drop(tokio::time::timeout(LOOK_INTERVAL, self.queue.added.notified()).await);
+                        let wait = LOOK_INTERVAL.min(self.cluster.event_interval());
+                        drop(tokio::time::timeout(wait, self.queue.added.notified()).await);
                         continue;
                     }
                 },

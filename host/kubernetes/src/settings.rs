@@ -44,6 +44,8 @@ pub struct ClusterSettings {
     pub lease_namespace: Option<String>,
     /// How often the kinds of the server are read again: default 60 s, spread by a fifth to both sides.
     pub catalog_interval: Duration,
+    /// Least time between two writes of one event, whose repetitions are counted meanwhile: default 30 s.
+    pub event_interval: Duration,
 }
 
 impl ClusterSettings {
@@ -63,6 +65,7 @@ impl ClusterSettings {
             write_deadline: None,
             lease_namespace: None,
             catalog_interval: Duration::from_secs(60),
+            event_interval: Duration::from_secs(30),
         }
     }
 

@@ -1,6 +1,6 @@
 //! Which requests the occurrences of events become. Pure: the caller measures the time.
 //!
-//! An event is written once, and again with its count at most every 30 seconds. A resource that gets many different
+//! An event is written once, and again with its count when an interval is over. A resource that gets many different
 //! events, and a host that has many, lose some: events are for people.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -8,8 +8,6 @@ use std::time::Duration;
 
 use homeostat_store::Key;
 
-/// Least time between two writes of one event.
-const INTERVAL_MIN: Duration = Duration::from_secs(30);
 /// Events that are remembered. The one that was written longest ago is forgotten first: it begins anew when it
 /// occurs again.
 const SERIES_MAX: usize = 4096;
@@ -59,8 +57,10 @@ struct EventState {
 }
 
 /// The events that were written, and those that wait.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Series {
+    /// Least time between two writes of one event.
+    interval: Duration,
     events: BTreeMap<Identity, EventState>,
     /// The same by the time of their last write.
     by_time: BTreeSet<(Duration, Identity)>,
@@ -71,12 +71,22 @@ pub(crate) struct Series {
 }
 
 impl Series {
+    pub(crate) fn new(interval: Duration) -> Self {
+        Self {
+            interval,
+            events: BTreeMap::new(),
+            by_time: BTreeSet::new(),
+            full_at: BTreeMap::new(),
+            resources: VecDeque::new(),
+        }
+    }
+
     /// Takes an occurrence, the `count`th of its event. Returns the request to send now; repetitions within the
     /// interval wait until [`Series::due`].
     pub(crate) fn occurred(&mut self, now: Duration, identity: &Identity, count: u64) -> Option<Action> {
         if let Some(written) = self.events.get_mut(identity) {
             written.count = written.count.max(count);
-            let is_due = now >= written.at + INTERVAL_MIN;
+            let is_due = now >= written.at + self.interval;
             return if is_due { self.write(now, identity) } else { None };
         }
         if !self.has_room(now, &identity.regarding) {
@@ -92,7 +102,7 @@ impl Series {
     /// Returns an event whose repetitions have waited long enough, with its request.
     pub(crate) fn due(&mut self, now: Duration) -> Option<(Identity, Action)> {
         let waits = |(at, identity): &&(Duration, Identity)| {
-            now >= *at + INTERVAL_MIN && self.events.get(identity).is_some_and(|one| one.count > one.count_written)
+            now >= *at + self.interval && self.events.get(identity).is_some_and(|one| one.count > one.count_written)
         };
         let identity = self.by_time.iter().find(waits)?.1.clone();
         let action = self.write(now, &identity)?;

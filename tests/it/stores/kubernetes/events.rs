@@ -1,13 +1,14 @@
 //! Events of the host about resources of a cluster.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use homeostat_kubernetes::{Cluster, EventOutlet, EventRecord};
+use homeostat_kubernetes::{Cluster, ClusterSettings, EventOutlet, EventRecord};
 use homeostat_store::cached::Upstream;
 use homeostat_store::{Key, Kind, Query, Resource, Selector};
 use homeostat_testing::eventually;
 
-use super::{cluster_store, created, namespace, widgets};
+use super::{cluster_settings, cluster_store, connected, created, namespace, widgets};
 
 fn event(about: &Resource, note: &str, count: u64) -> EventRecord {
     EventRecord {
@@ -56,4 +57,35 @@ async fn an_event_is_written_once_and_a_flood_is_bounded() {
     assert_eq!(document["regarding"]["uid"], widget.uid());
     assert_eq!(document["reportingController"], "homeostat.dev/widgets");
     assert_eq!(document["reportingInstance"], "host-1");
+}
+
+/// The cluster counts the repetitions of an event in its `series`, with one write for all of an interval.
+#[tokio::test]
+#[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
+async fn repetitions_of_an_event_are_counted_in_the_cluster() {
+    let event_interval = Duration::from_secs(1);
+    let store = connected(ClusterSettings { event_interval, ..cluster_settings("admin") }).await;
+    let namespace = namespace(&store).await;
+    let widget = created(&store, &Key::new(widgets(), &namespace, "a")).await;
+    let outlet = EventOutlet::start(Arc::clone(&store), "host-1");
+    let counts = |wanted: u64| {
+        let (store, namespace) = (&store, &namespace);
+        move || async move {
+            let all = written(store, namespace).await;
+            let [one] = all.as_slice() else { return None };
+            (one.document()["series"]["count"] == wanted).then(|| one.revision())
+        }
+    };
+    outlet.record(event(&widget, "three pods", 1));
+    let is_there = || async { (written(&store, &namespace).await.len() == 1).then_some(()) };
+    eventually("the event is written", is_there).await;
+    for count in 2..=7 {
+        outlet.record(event(&widget, "three pods", count));
+    }
+    let first = eventually("the repetitions are counted", counts(7)).await;
+    for count in 8..=20 {
+        outlet.record(event(&widget, "three pods", count));
+    }
+    let second = eventually("later repetitions are counted", counts(20)).await;
+    assert!(second > first);
 }
