@@ -146,3 +146,54 @@ fn versions_are_compared_by_number() {
         assert_eq!(ServerVersion::parse(wrong), None, "{wrong}");
     }
 }
+
+/// The manual has a table of the names, for operators who accept a warning.
+#[test]
+fn the_manual_names_every_check() {
+    let manual = include_str!("../../../../docs/stores.md");
+    let rows = manual.lines().skip_while(|line| !line.starts_with("| name | what it means |")).skip(2);
+    let rows: Vec<&str> = rows.take_while(|line| line.starts_with('|')).collect();
+    let of_manual = |severity: &str| {
+        let rows =
+            rows.iter().filter(|row| row.split('|').nth(3).is_some_and(|cell| cell.trim().starts_with(severity)));
+        let names = rows.flat_map(|row| row.split('|').nth(1).unwrap().split('`').skip(1).step_by(2));
+        names.collect::<BTreeSet<_>>()
+    };
+    let bad = BucketFacts {
+        replicas: 2,
+        in_memory: false,
+        history: None,
+        age_max: Some(Duration::from_secs(60)),
+        bytes_max: Some(1 << 30),
+        messages_max: None,
+        discards_old: true,
+        value_bytes_max: Some(1000),
+        duplicate_window: Duration::from_secs(600),
+        has_ttl: false,
+        has_atomic: false,
+        persists_late: true,
+        acknowledges: false,
+        copies_another: true,
+        sealed: true,
+        keeps_values: false,
+        has_subjects: false,
+    };
+    let of_version = |version: &str| Facts {
+        version: version.into(),
+        api_level: 1,
+        payload_bytes_max: 1 << 20,
+        encrypted: false,
+        local: false,
+        bucket: bad.clone(),
+    };
+    let small = changed(|it| it.payload_bytes_max = 1 << 20);
+    let in_memory = changed(|it| it.bucket.in_memory = true);
+    let all = [of_version("2.11.0"), of_version("2.12.8"), small, in_memory];
+    let found: Vec<SettingProblem> =
+        all.iter().flat_map(|facts| setting_problems(facts, false, &BTreeSet::new())).collect();
+    for (severity, word) in [(Severity::Refused, "refused"), (Severity::Warned, "warning")] {
+        let names: BTreeSet<_> =
+            found.iter().filter(|problem| problem.severity == severity).map(|problem| problem.name).collect();
+        assert_eq!(of_manual(word), names, "{word}");
+    }
+}
