@@ -134,14 +134,16 @@ pub(super) fn apply(host: &HostProcess, scratch: &Path, document: &Value) -> Str
     read["metadata"]["uid"].as_str().or(read["items"][0]["metadata"]["uid"].as_str()).unwrap().to_owned()
 }
 
-fn app(name: &str) -> Value {
-    json!({"apiVersion": "far.dev/v1", "kind": "App", "metadata": {"name": name, "namespace": "default"}})
-}
-
 /// Creates an owner in NATS and a dependent of the same name at home.
 fn family(host: &HostProcess, scratch: &Path, name: &str) {
-    let uid = apply(host, scratch, &app(name));
-    let owner = json!([{"apiVersion": "far.dev/v1", "kind": "App", "name": name, "uid": uid}]);
+    family_of(host, scratch, ["far.dev/v1", "App"], name);
+}
+
+/// Creates an owner of a kind and a dependent of the same name at home.
+pub(super) fn family_of(host: &HostProcess, scratch: &Path, [api_version, kind]: [&str; 2], name: &str) {
+    let metadata = json!({"name": name, "namespace": "default"});
+    let uid = apply(host, scratch, &json!({"apiVersion": api_version, "kind": kind, "metadata": metadata}));
+    let owner = json!([{"apiVersion": api_version, "kind": kind, "name": name, "uid": uid}]);
     let metadata = json!({"name": name, "namespace": "default", "ownerReferences": owner});
     apply(host, scratch, &json!({"apiVersion": "near.dev/v1", "kind": "Part", "metadata": metadata}));
 }
@@ -150,9 +152,14 @@ pub(super) fn has_part(host: &HostProcess, name: &str) -> bool {
     host.ask(&["get", "parts", name]).code == Some(0)
 }
 
-/// Deletes the owner, and waits until the collector has deleted the dependent.
+/// Deletes the owner in NATS, and waits until the collector has deleted the dependent.
 fn collect(host: &HostProcess, name: &str) {
-    let deleted = host.ask(&["delete", "apps", name]);
+    collect_of(host, "apps", name);
+}
+
+/// Deletes the owner of a kind, and waits until the collector has deleted the dependent.
+pub(super) fn collect_of(host: &HostProcess, owners: &str, name: &str) {
+    let deleted = host.ask(&["delete", owners, name]);
     assert_eq!(deleted.code, Some(0), "{}", deleted.stderr);
     eventually_blocking("the dependent to go", || (!has_part(host, name)).then_some(()));
 }

@@ -3,8 +3,12 @@
 
 mod certificates;
 mod cut_lists;
+mod definitions;
 mod expired;
 mod full;
+mod full_cache;
+mod late_servers;
+mod replicas;
 mod two_servers;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,18 +23,15 @@ use homeostat_runtime::{Definition, Options, PlacementSpec};
 use homeostat_store::cached::{self, CachedStore};
 use homeostat_store::schema::Schemas;
 use homeostat_store::{
-    Availability, CacheState, Error, EventType, Key, Kind, Precondition, Query, Resource, Scope, Store, View, Watch,
-    Write,
+    Availability, CacheState, Error, EventType, Kind, Precondition, Query, Resource, Scope, Store, View, Watch, Write,
 };
-use homeostat_testing::{eventually, eventually_blocking, soon};
+use homeostat_testing::{eventually, soon};
 use homeostat_tests::{
     Cluster, ClusterOptions, HttpProxy, HttpReply, HttpRule, Nats, NetworkFault, Proxy, TestHost, guest, routed_stores,
-    shared_bare_cluster, shared_cluster, shared_nats,
+    shared_cluster, shared_nats,
 };
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-
-use super::contents::{identities, identities_of};
 
 /// Writers at a time.
 const WRITERS: usize = 4;
@@ -50,6 +51,12 @@ fn kind() -> Kind {
     Kind::new("", "v1", "ConfigMap")
 }
 
+/// Short deadlines for requests to NATS.
+fn timings() -> Timings {
+    let short = Duration::from_secs(1);
+    Timings { request: short, write: 2 * short, heartbeat: short / 4, connect: short }
+}
+
 impl Hosts {
     fn nats(nats: &Nats, proxy: &Proxy) -> Self {
         Self::nats_with(nats, proxy, Create::default())
@@ -63,9 +70,7 @@ impl Hosts {
     fn nats_as(nats: &Nats, proxy: &Proxy, create: Create, logins: [(Option<Login>, Tls); 2]) -> Self {
         let bucket = format!("faults-{}", proxy.port());
         let open = |url: &str, (credentials, tls): (Option<Login>, Tls)| {
-            let short = Duration::from_secs(1);
-            let timings = Timings { request: short, write: 2 * short, heartbeat: short / 4, connect: short };
-            let create = Some(create.clone());
+            let (create, timings) = (Some(create.clone()), timings());
             let settings = homeostat_nats::BucketSettings::new(url, &bucket);
             let settings = homeostat_nats::BucketSettings { create, timings, credentials, tls, ..settings };
             homeostat_nats::open(settings, Schemas::default(), cached::Options::default()).unwrap()
@@ -197,14 +202,21 @@ struct Copier {
 }
 
 impl Copier {
+    /// Starts the controller, and waits until it is ready.
     async fn start(far: &Arc<CachedStore>) -> Self {
+        let copier = Self::spawn(far).await;
+        soon(copier.test.host.ready("copier")).await.unwrap();
+        copier
+    }
+
+    /// Starts the controller without waiting.
+    async fn spawn(far: &Arc<CachedStore>) -> Self {
         let home = memory_store();
         let stores = routed_stores(home.clone(), far.clone(), &["v1/ConfigMap"]);
         let test = TestHost::with(home, |options| Options { stores, ..options }).await;
         let definition = test.definition("copier", &guest("guest-copier")).await;
         // It has no lease, so a store without changes has nothing to do.
         test.host.put(Definition { placement: PlacementSpec::EveryHost, ..definition }).await.unwrap();
-        soon(test.host.ready("copier")).await.unwrap();
         Self { test }
     }
 
@@ -265,28 +277,29 @@ async fn survives(hosts: Hosts, fault: impl AsyncFnOnce(Arc<Ledger>)) {
     until_quiet(&hosts.near).await;
 }
 
-/// Requests that a store without work sends in a window at most.
+/// Requests that a store without work sends in a second at most, and in a shorter window.
 const REQUESTS_MAX: u64 = 10;
 const WINDOW: Duration = Duration::from_millis(500);
 
-/// Returns the number of requests of a store in a window.
-async fn requests(store: &CachedStore) -> u64 {
-    let before = store.status()[0].requests.sent;
-    tokio::time::sleep(WINDOW).await;
-    store.status()[0].requests.sent - before
+/// Returns how much a count of requests grows in a window.
+async fn growth(count: impl Fn() -> u64, window: Duration) -> u64 {
+    let before = count();
+    tokio::time::sleep(window).await;
+    count() - before
 }
 
 /// Checks that a store that has nothing to do sends few requests: it does not try anything again and again.
-async fn assert_quiet(store: &CachedStore) {
-    let sent = requests(store).await;
-    assert!(sent <= REQUESTS_MAX, "{sent} requests in {WINDOW:?}");
+async fn assert_quiet(count: impl Fn() -> u64, window: Duration) {
+    let sent = growth(count, window).await;
+    assert!(sent <= REQUESTS_MAX * window.as_secs().max(1), "{sent} requests in {window:?}");
 }
 
 /// Waits until the last changes of a host were sent. Then the host has to stay at rest.
 async fn until_quiet(store: &CachedStore) {
-    let is_at_rest = || async { (requests(store).await <= REQUESTS_MAX).then_some(()) };
+    let sent = || store.status()[0].requests.sent;
+    let is_at_rest = || async { (growth(sent, WINDOW).await <= REQUESTS_MAX).then_some(()) };
     eventually("a store to have nothing to do", is_at_rest).await;
-    assert_quiet(store).await;
+    assert_quiet(sent, WINDOW).await;
 }
 
 /// Applies the events of a watch until its state is `wanted`.
@@ -465,90 +478,4 @@ async fn a_store_in_a_cluster_survives_busy_and_broken_answers() {
         }
     })
     .await;
-}
-
-/// Defines the kind of the example `greeter` in a cluster, and waits until it is served.
-fn define_greetings(cluster: &Cluster) {
-    let anything = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
-    let schema = json!({ "type": "object", "properties": { "spec": anything, "status": anything } });
-    let version = json!({
-        "name": "v1", "served": true, "storage": true, "schema": { "openAPIV3Schema": schema },
-        "subresources": { "status": {} },
-    });
-    let definition = json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": { "name": "greetings.demo.homeostat.dev" },
-        "spec": {
-            "group": "demo.homeostat.dev", "scope": "Namespaced",
-            "names": { "kind": "Greeting", "plural": "greetings", "singular": "greeting" }, "versions": [version],
-        },
-    });
-    let made = cluster.request("POST", DEFINITIONS, Some(&definition));
-    assert_eq!(made.status, 201, "{made:?}");
-    until_greetings(cluster, 200);
-}
-
-const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-const GREETINGS: &str = "/apis/demo.homeostat.dev/v1/greetings";
-
-/// Waits for the status of a list of greetings.
-fn until_greetings(cluster: &Cluster, status: u16) {
-    eventually_blocking("the definition to take effect", || {
-        (cluster.request("GET", GREETINGS, None).status == status).then_some(())
-    });
-}
-
-#[tokio::test(flavor = "multi_thread")]
-#[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
-async fn a_controller_survives_the_deletion_of_the_definition_of_its_kind() {
-    // The kind of a shared definition would be missing in other tests.
-    let cluster = shared_bare_cluster();
-    define_greetings(cluster);
-    let proxy = HttpProxy::to(cluster.apiserver().port(), cluster.authority());
-    let file = cluster.kubeconfig_with(&proxy.url(), &json!({ "token": Cluster::token("admin") }));
-    let settings = homeostat_kubernetes::ClusterSettings {
-        catalog_interval: Duration::from_secs(1),
-        ..homeostat_kubernetes::ClusterSettings::new(
-            "far",
-            Credentials::Kubeconfig { files: vec![file], context: None },
-        )
-    };
-    let far = Arc::new(homeostat_kubernetes::open(settings, cached::Options::default()));
-    let home = memory_store();
-    let stores = routed_stores(home.clone(), far.clone(), &["demo.homeostat.dev/*"]);
-    let test = TestHost::with(home, |options| Options { stores, ..options }).await;
-    test.add("greeter", &guest("greeter")).await;
-    let greet = async |name: &str| {
-        let key = Key::new(Kind::new("demo.homeostat.dev", "v1", "Greeting"), "default", name);
-        let document = json!({
-            "apiVersion": "demo.homeostat.dev/v1", "kind": "Greeting", "spec": { "name": name },
-            "metadata": { "name": name, "namespace": "default" },
-        });
-        let apply = || async { test.host.apply_resource(document.clone(), "test", true).await.ok() };
-        eventually("the greeting to be accepted", apply).await;
-        test.until(&key, "is greeted", |greeting| greeting["status"]["message"].is_string()).await;
-        key
-    };
-    let before = greet("before").await;
-
-    let deleted = cluster.request("DELETE", &format!("{DEFINITIONS}/greetings.demo.homeostat.dev"), None);
-    assert_eq!(deleted.status, 200, "{deleted:?}");
-    until_greetings(cluster, 404);
-    assert_quiet(&far).await;
-    define_greetings(cluster);
-    greet("after").await;
-    let sent = || far.status()[0].requests.sent;
-    let is_equal = || async {
-        let listed = identities(&cluster.request("GET", GREETINGS, None).json());
-        let sent_before = sent();
-        let cached = far.list(&Query::all(before.kind().clone())).await.ok()?.items;
-        // A store without a cache of the kind asks its server.
-        let is_cached = is_ready(&far) && sent() == sent_before;
-        (is_cached && identities_of(&cached) == listed).then_some(listed)
-    };
-    let cached = eventually("the cache to equal a fresh list", is_equal).await;
-    assert!(cached.keys().eq(["after"]), "{cached:?}");
-    until_quiet(&far).await;
-    assert!(matches!(far.get_live(&before).await, Err(Error::NotFound { .. })));
-    cluster.request("DELETE", &format!("{DEFINITIONS}/greetings.demo.homeostat.dev"), None);
 }

@@ -1,9 +1,10 @@
-//! The garbage collector of a cluster beside the host's, in the same namespace.
+//! Garbage whose owner lives in another store: beside the collector of a cluster, and while the owner's store is away.
 
 use homeostat_testing::{eventually_blocking, eventually_built};
-use homeostat_tests::{Cluster, shared_cluster};
+use homeostat_tests::{Cluster, Nats, shared_cluster};
 use serde_json::{Value, json};
 
+use super::contents::{KINDS, collect_of, family_of, has_part, until_state};
 use super::hosts::{LiveHost, definition, file, in_cluster, in_nats};
 
 const NAMESPACE: &str = "garbage";
@@ -70,5 +71,34 @@ fn the_collector_of_a_cluster_leaves_dependents_of_owners_elsewhere_alone() {
     let kept = cluster.request("GET", &path("/kept"), None);
     assert_eq!(kept.status, 200, "its owner lives in another store");
     assert!(kept.json()["metadata"]["ownerReferences"].is_null(), "{kept:?}");
+    live.host.terminate();
+}
+
+/// The collector sweeps while the store of an owner is away. The dependent stays, and goes with its owner once the
+/// store is back.
+#[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
+#[test]
+fn a_dependent_stays_while_the_store_of_its_owner_is_away() {
+    let nats = Nats::start();
+    let bus = json!({ "servers": [nats.url()], "bucket": "owners", "create": { "replicas": 1 } });
+    let stores = [json!({ "name": "bus", "nats": bus }), json!({ "name": "scratch", "memory": {} })];
+    let routes = [("far.dev/*", "bus"), ("demo.homeostat.dev/Lender", "scratch")];
+    let lender = definition("Lender", true).to_string();
+    let files = [("kinds.yaml", KINDS), ("lender.yaml", &*lender)];
+    let live = LiveHost::with_files(&files, &[], "default", Some(&file(&stores, &routes)));
+    let scratch = live.socket_folder();
+    until_state(&live.host, "bus", "Ready");
+    family_of(&live.host, scratch, ["far.dev/v1", "App"], "far");
+    nats.server().kill();
+    until_state(&live.host, "bus", "Away");
+
+    // A new kind of owners has the collector sweep all dependents, and only then watch that kind.
+    family_of(&live.host, scratch, ["demo.homeostat.dev/v1", "Lender"], "near");
+    collect_of(&live.host, "lenders", "near");
+    assert!(has_part(&live.host, "far"), "nobody can say that its owner is gone");
+    nats.server().start();
+    until_state(&live.host, "bus", "Ready");
+    assert!(has_part(&live.host, "far"), "its owner lives");
+    collect_of(&live.host, "apps", "far");
     live.host.terminate();
 }

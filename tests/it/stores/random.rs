@@ -23,8 +23,11 @@ use tokio::task::JoinSet;
 
 use super::kubernetes::{cluster_settings, cluster_store, namespace};
 use super::nats::{contacted, settings};
+use crate::comparison::asked;
 
 const ROUNDS: u64 = 1000;
+/// The variable that chooses the dice of a run.
+const SEED: &str = "RANDOM_STORES_SEED";
 /// Each so many rounds the connections of one host are cut.
 const CUT_EVERY: u64 = 100;
 const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
@@ -143,20 +146,24 @@ fn is_same(one: &Rows, other: &Rows) -> bool {
 }
 
 impl Scene {
-    fn write(&self, dice: &mut Dice) -> Write {
-        let kind = &dice.one(&self.places).expect("there are two places").kind;
+    /// Draws a write. A third of the preconditions name the revision that the host's watch has told last: it is the current one,
+    /// or an old one.
+    fn write(&self, dice: &mut Dice, host: &Host) -> Write {
+        let at = dice.index(self.places.len());
+        let kind = &self.places[at].kind;
         let name = dice.one(&NAMES).expect("there are names");
         let (key, size) = (Key::new(kind.clone(), &self.namespace, name), dice.below(100));
         let metadata = json!({"name": name, "namespace": self.namespace, "labels": {"size": size.to_string()}});
         let document = json!({"apiVersion": kind.api_version(), "kind": kind.name, "metadata": metadata,
             "spec": {"size": size}});
-        let precondition = Precondition::default();
+        let known = host.followers[at].told.get(*name).filter(|_| dice.percent(33));
+        let precondition = Precondition { revision: known.map(|known| known.revision()), ..Precondition::default() };
         let merge = |patch: Value| Write::Patch {
             key: key.clone(),
             change: Change::Merge(patch),
             precondition: precondition.clone(),
         };
-        match dice.below(10) {
+        match dice.below(12) {
             0..=2 => Write::Create { document },
             3..=4 => merge(json!({"spec": {"size": size}})),
             5 => merge(
@@ -164,6 +171,7 @@ impl Scene {
             ),
             6 => Write::UpdateStatus { key, status: json!({"at": size}), precondition },
             7 => Write::Update { document, precondition },
+            8..=9 => Write::Apply { document, manager: format!("dice-{}", dice.below(2)), force: dice.percent(50) },
             _ => Write::Delete { key, precondition, propagation: Propagation::Background, grace_seconds: None },
         }
     }
@@ -172,8 +180,8 @@ impl Scene {
     async fn act(&mut self, dice: &mut Dice, is_cut: bool) -> bool {
         let mut writes = JoinSet::new();
         for _ in 0..=dice.below(20) {
-            let (write, host) = (self.write(dice), dice.index(self.hosts.len()));
-            let store = Arc::clone(&self.hosts[host].store);
+            let host = &self.hosts[dice.index(self.hosts.len())];
+            let (write, store) = (self.write(dice, host), Arc::clone(&host.store));
             writes.spawn(async move {
                 let written = store.write(write.clone()).await;
                 (written.map(drop), format!("{write:?}"))
@@ -242,9 +250,15 @@ fn is_expected(written: &Result<()>) -> bool {
             | Err(Error::AlreadyExists { .. }
                 | Error::NotFound { .. }
                 | Error::Conflict { .. }
+                | Error::ApplyConflict { .. }
                 | Error::Invalid { .. }
                 | Error::Unavailable { .. })
     )
+}
+
+/// Returns the seed of the run: that of every run, or the one that a person asks for.
+fn seed() -> u64 {
+    asked(SEED).map_or(1, |seed| seed.parse().expect("a seed is a number"))
 }
 
 fn options() -> Options {
@@ -278,5 +292,5 @@ async fn caches_of_two_stores_equal_their_servers_at_rest_after_random_writes() 
         let in_cluster = homeostat_kubernetes::open(own(in_cluster), options());
         hosts.push(Host::new([Arc::new(in_nats), Arc::new(in_cluster)], &places).await);
     }
-    Scene { places, hosts, proxies, namespace, unanswered: 0 }.run(1).await;
+    Scene { places, hosts, proxies, namespace, unanswered: 0 }.run(seed()).await;
 }
