@@ -5,6 +5,7 @@
 
 mod clients;
 mod servers;
+mod testenv;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,7 +18,7 @@ use self::servers::MeasuredServer;
 use crate::arguments::{Contender, Size};
 use crate::measure::percentile_us;
 use crate::ours::store::WRITERS_MAX;
-use crate::plan::{READS, WRITES};
+use crate::plan::{READS, TESTENV, WRITES};
 use crate::values::{Values, named};
 
 /// How long a server has nothing to do before its memory is read.
@@ -37,6 +38,10 @@ pub(crate) async fn run(contender: &Contender) -> Result<Values> {
     match work.as_str() {
         WRITES => writes(MeasuredServer::start(system, program, Flush::Always).await?, size).await,
         READS => reads(MeasuredServer::start(system, program, Flush::Never).await?, size).await,
+        TESTENV => {
+            let mut took = testenv::starts(system, program, size.keys).await?;
+            Ok(named([("ready ms", percentile_us(&mut took, 50) / 1e3)]))
+        }
         _ => bail!("the API has no work {work}"),
     }
 }

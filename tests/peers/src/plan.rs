@@ -17,7 +17,7 @@ mod store;
 mod stores;
 mod swap;
 
-pub(crate) use api::{READS, WRITES};
+pub(crate) use api::{READS, TESTENV, WRITES};
 pub(crate) use density::{CROWD_KEYS_EACH, FLIGHTS};
 pub(crate) use stores::{STATUS_EMBEDDED, STATUS_FAR};
 

@@ -103,7 +103,9 @@ fn a_host_and_an_api_server_take_the_same_requests() {
     {
         assert_measured(&rows, figure, &peers);
     }
-    for figure in ["list of 100,000 resources, API", "write to the last of 1,000 watchers, API, p99"] {
+    for figure in
+        ["list of 100,000 resources, API", "write to the last of 1,000 watchers, API, p99", "time to ready, testenv"]
+    {
         assert_measured(&rows, figure, &peers);
     }
 }

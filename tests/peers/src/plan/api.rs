@@ -10,6 +10,11 @@ pub(crate) const WRITES: &str = "writes";
 /// The work with lists and watches.
 pub(crate) const READS: &str = "reads";
 
+/// The work with hosts for the tests of operators.
+pub(crate) const TESTENV: &str = "testenv";
+
+/// Starts of a host for tests; the figure is the median.
+const STARTS: usize = 9;
 /// Resources that are written one after the other.
 const WRITTEN: usize = 10_000;
 /// Resources of the longer list; the shorter one has a tenth of them.
@@ -22,7 +27,7 @@ const WRITERS: usize = 64;
 const WATCHERS: usize = 1000;
 
 pub(super) fn works() -> Vec<Work> {
-    vec![writes(), reads()]
+    vec![writes(), reads(), testenv()]
 }
 
 fn writes() -> Work {
@@ -49,6 +54,11 @@ fn reads() -> Work {
         Figure::lower("write to the last of 1,000 watchers, API, p99", "ms", "watch p99 ms"),
     ];
     work(READS, Size { keys: LISTED, workers: WATCHERS, millis: 0 }, figures)
+}
+
+fn testenv() -> Work {
+    let figures = vec![Figure::lower("time to ready, testenv", "ms", "ready ms")];
+    work(TESTENV, Size { keys: STARTS, workers: 1, millis: 0 }, figures)
 }
 
 fn work(name: &'static str, size: Size, figures: Vec<Figure>) -> Work {
