@@ -7,12 +7,15 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use homeostat_testing::eventually_built;
+use homeostat_testing::{BOUND, eventually_built, until};
 use homeostat_tests::{
     Authority, HostProcess, guest, helm, kube_controller_manager, kube_scheduler, kubectl, manager,
     snapshot_controller, snapshot_definitions,
 };
 use tempfile::TempDir;
+
+/// Lines of the log of a program that a test shows when it fails.
+const LOG_LINES_MAX: usize = 60;
 
 /// A host on a port, and a folder with the files of its clients.
 pub(crate) struct Place {
@@ -81,13 +84,19 @@ impl Place {
         self.run(&kubectl(), arguments)
     }
 
+    /// Applies a manifest, which is written into a file of this name.
+    fn apply(&self, file: &str, manifest: &str) {
+        std::fs::write(self.home.path().join(file), manifest).unwrap();
+        self.kubectl(&["apply", "-f", file]);
+    }
+
     /// Starts a program that runs until it is dropped.
     pub(crate) fn spawn(&self, program: &Path, arguments: &[&str]) -> OperatorProcess {
         let log = self.home.path().join(program.file_name().unwrap()).with_extension("log");
-        let log = std::fs::File::create(log).unwrap();
+        let file = std::fs::File::create(&log).unwrap();
         let mut command = self.command(program, arguments);
-        command.stdout(log.try_clone().unwrap()).stderr(log);
-        OperatorProcess(command.spawn().unwrap())
+        command.stdout(file.try_clone().unwrap()).stderr(file);
+        OperatorProcess { process: command.spawn().unwrap(), log }
     }
 
     /// Makes a node that is ready, with room for pods.
@@ -115,12 +124,35 @@ impl Place {
 }
 
 /// A program in the background.
-pub(crate) struct OperatorProcess(Child);
+pub(crate) struct OperatorProcess {
+    process: Child,
+    log: PathBuf,
+}
+
+impl OperatorProcess {
+    /// Returns what the program has said.
+    fn log(&self) -> String {
+        String::from_utf8_lossy(&std::fs::read(&self.log).unwrap()).into_owned()
+    }
+
+    /// Returns the last lines that the program has said.
+    fn end_of_log(&self) -> String {
+        let log = self.log();
+        let lines: Vec<&str> = log.lines().collect();
+        lines[lines.len().saturating_sub(LOG_LINES_MAX)..].join("\n")
+    }
+
+    /// Waits until the program has said all of these words in one line.
+    fn until_it_says(&self, words: &[&str]) {
+        let says = || self.log().lines().any(|line| words.iter().all(|word| line.contains(word))).then_some(());
+        assert!(until(BOUND, says).is_some(), "the program does not say {words:?}:\n{}", self.end_of_log());
+    }
+}
 
 impl Drop for OperatorProcess {
     fn drop(&mut self) {
-        drop(self.0.kill());
-        drop(self.0.wait());
+        drop(self.process.kill());
+        drop(self.process.wait());
     }
 }
 
@@ -166,6 +198,71 @@ fn a_controller_runtime_manager_with_its_defaults_does_its_job() {
     place.until(&["get", "configmaps,deployments", "-o", "name"], "");
 }
 
+/// Asserts that the garbage collector of kube-controller-manager watches all kinds, and removes the reference to an owner that
+/// is gone from a resource with another owner. The host's own collector keeps such a reference.
+fn assert_collects_garbage(place: &Place, controllers: &OperatorProcess) {
+    controllers.until_it_says(&["Garbage collector: all resource monitors have synced"]);
+    let log = controllers.log();
+    let is_fault = |line: &&str| line.contains("failed to discover") || line.contains("ignoring invalid discovered");
+    let faults: Vec<&str> = log.lines().filter(is_fault).collect();
+    assert!(faults.is_empty(), "{faults:#?}");
+    let owner = |name: &str| {
+        place.kubectl(&["create", "configmap", name, "-n", "shop"]);
+        let uid = place.kubectl(&["get", "configmap", name, "-n", "shop", "-o", "jsonpath={.metadata.uid}"]);
+        format!("{{apiVersion: v1, kind: ConfigMap, name: {name}, uid: \"{uid}\"}}")
+    };
+    let owners = ["gone", "left"].map(owner).join(", ");
+    let owned = format!(
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: owned, namespace: shop, ownerReferences: [{owners}]}}\n"
+    );
+    place.apply("owned.yaml", &owned);
+    place.kubectl(&["delete", "configmap", "gone", "-n", "shop"]);
+    let names = "jsonpath={.metadata.ownerReferences[*].name}";
+    let owners = || place.kubectl(&["get", "configmap", "owned", "-n", "shop", "-o", names]);
+    let removed = until(BOUND, || (owners() == "left").then_some(()));
+    assert!(removed.is_some(), "the reference to the owner that is gone stays:\n{}", controllers.end_of_log());
+}
+
+/// Deletes a namespace whose content stays, because it has a finalizer.
+fn delete_kept_namespace(place: &Place) {
+    place.kubectl(&["create", "namespace", "kept"]);
+    let config = "apiVersion: v1\nkind: ConfigMap\n\
+        metadata: {name: config, namespace: kept, finalizers: [demo.dev/kept]}\n";
+    place.apply("kept.yaml", config);
+    place.kubectl(&["delete", "namespace", "kept", "--wait=false"]);
+}
+
+/// Asserts that the namespace controller of kube-controller-manager has deleted the resources of every kind in the deleted
+/// namespace without an error, and has counted what is left. The namespace ends once the finalizer is gone.
+fn assert_ends_kept_namespace(place: &Place, controllers: &OperatorProcess) {
+    controllers.until_it_says(&["Content remaining in namespace", "namespace=\"kept\""]);
+    let without = r#"{"metadata":{"finalizers":null}}"#;
+    place.kubectl(&["patch", "configmap", "config", "-n", "kept", "--type=merge", "-p", without]);
+    place.kubectl(&["wait", "--for=delete", "namespace/kept", "--timeout=120s"]);
+}
+
+/// Asserts that the host knows the token which a controller writes into a secret, because both have the same key.
+fn assert_knows_token(place: &Place) {
+    let secret = "apiVersion: v1\nkind: Secret\ntype: kubernetes.io/service-account-token\nmetadata: {name: of-default, \
+        namespace: shop, annotations: {kubernetes.io/service-account.name: default}}\n";
+    place.apply("secret.yaml", secret);
+    let token = [
+        "get",
+        "secret",
+        "of-default",
+        "-n",
+        "shop",
+        "-o",
+        "go-template={{with .data}}{{.token | base64decode}}{{end}}",
+    ];
+    let token =
+        eventually_built("the secret to have a token", || Some(place.kubectl(&token)).filter(|text| text.len() > 20));
+    let review = format!("apiVersion: authentication.k8s.io/v1\nkind: TokenReview\nspec: {{token: {token}}}\n");
+    std::fs::write(place.home.path().join("review.yaml"), review).unwrap();
+    let user = place.kubectl(&["create", "-f", "review.yaml", "-o", "jsonpath={.status.user.username}"]);
+    assert_eq!(user, "system:serviceaccount:shop:default");
+}
+
 #[test]
 #[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
 fn kube_controller_manager_rolls_out_a_deployment_and_completes_its_work() {
@@ -174,8 +271,10 @@ fn kube_controller_manager_rolls_out_a_deployment_and_completes_its_work() {
         garbage-collector-controller,namespace-controller,serviceaccount-controller,serviceaccount-token-controller";
     let kubeconfig = place.kubeconfig().display().to_string();
     let key = "--service-account-private-key-file=accounts.key";
-    let arguments = ["--kubeconfig", &kubeconfig, "--secure-port=0", controllers, key];
-    let _controllers = place.spawn(&kube_controller_manager(), &arguments);
+    // At this level its namespace controller says what it has left.
+    let arguments = ["--kubeconfig", &kubeconfig, "--secure-port=0", "-v=4", controllers, key];
+    let controllers = place.spawn(&kube_controller_manager(), &arguments);
+    delete_kept_namespace(&place);
     // It leads by a lease, and makes the account of each namespace.
     place.kubectl(&["create", "namespace", "shop"]);
     place.until(&["get", "serviceaccounts", "-n", "shop", "-o", "name"], "serviceaccount/default");
@@ -199,26 +298,9 @@ fn kube_controller_manager_rolls_out_a_deployment_and_completes_its_work() {
     place.until(&["get", "job", "once", "-n", "shop", "-o", "jsonpath={.status.succeeded}"], "1");
     let last = "--for=jsonpath={.status.lastSuccessfulTime}";
     place.kubectl(&["wait", "cronjob/tick", "-n", "shop", last, "--timeout=180s"]);
-    // The host knows the token that it writes into a secret, because both have the same key.
-    let secret = "apiVersion: v1\nkind: Secret\ntype: kubernetes.io/service-account-token\nmetadata: {name: of-default, \
-        namespace: shop, annotations: {kubernetes.io/service-account.name: default}}\n";
-    std::fs::write(place.home.path().join("secret.yaml"), secret).unwrap();
-    place.kubectl(&["apply", "-f", "secret.yaml"]);
-    let token = [
-        "get",
-        "secret",
-        "of-default",
-        "-n",
-        "shop",
-        "-o",
-        "go-template={{with .data}}{{.token | base64decode}}{{end}}",
-    ];
-    let token =
-        eventually_built("the secret to have a token", || Some(place.kubectl(&token)).filter(|text| text.len() > 20));
-    let review = format!("apiVersion: authentication.k8s.io/v1\nkind: TokenReview\nspec: {{token: {token}}}\n");
-    std::fs::write(place.home.path().join("review.yaml"), review).unwrap();
-    let user = place.kubectl(&["create", "-f", "review.yaml", "-o", "jsonpath={.status.user.username}"]);
-    assert_eq!(user, "system:serviceaccount:shop:default");
+    assert_knows_token(&place);
+    assert_collects_garbage(&place, &controllers);
+    assert_ends_kept_namespace(&place, &controllers);
     // The namespace goes with all that is in it.
     place.kubectl(&["delete", "namespace", "shop", "--timeout=120s"]);
     place.until(&["get", "deployments,pods,jobs,cronjobs", "-A", "-o", "name"], "");
@@ -296,8 +378,7 @@ fn the_published_controller_of_volume_snapshots_binds_a_snapshot() {
         let crd = format!("crd/{kind}.snapshot.storage.k8s.io");
         place.kubectl(&["wait", "--for=condition=Established", &crd]);
     }
-    std::fs::write(place.home.path().join("snapshot.yaml"), SNAPSHOT).unwrap();
-    place.kubectl(&["apply", "-f", "snapshot.yaml"]);
+    place.apply("snapshot.yaml", SNAPSHOT);
     let status = |of: &str, status: &str| {
         place.kubectl(&["patch", of, "--subresource=status", "--type=merge", "-p", status]);
     };
