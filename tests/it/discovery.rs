@@ -24,8 +24,8 @@ const UNREGISTERED: &str = "apiregistration.k8s.io/v1";
 /// The group of the kinds that only a host has.
 const OF_HOST: &str = "homeostat.dev/";
 
-/// What a host lists nowhere, as `docs/kubernetes.md` says: there are no component statuses, and no nodes that run something,
-/// or pass requests on. All of it is in version `v1`.
+/// The resources of version `v1` that a host lists nowhere, as `docs/kubernetes.md` says. A host has no component statuses, and
+/// no nodes that run pods or pass requests on.
 const NOT_HERE: [&str; 8] = [
     "componentstatuses",
     "nodes/proxy",

@@ -205,7 +205,7 @@ impl<'e, 'a> Evaluation<'e, 'a> {
         // Also a call that costs one looks at its values.
         let looks = sizes.iter().sum::<u64>() / UNCHARGED_SIZE;
         let item = values.first().filter(|first| matches!(first, Value::List(_))).map(|_| 0);
-        // What a join makes is charged once it is made.
+        // The size of a joined text is not known before the call, so one is charged for each item of its list.
         let result = sizes.first().map_or(0, |size| size.saturating_mul(10));
         let cost = known.cost.of(&CallSizes { arguments: &sizes, item, result });
         let cost = cost.max(looks).max(self.looks_inside(known, &values));

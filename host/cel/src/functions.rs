@@ -181,7 +181,7 @@ impl Kind {
             Self::Bytes => Type::Bytes(size),
             Self::Duration => Type::Duration,
             Self::Timestamp => Type::Timestamp,
-            // Nobody knows the sizes of the items of a new list.
+            // The sizes of the items of a new list are unknown.
             Self::List(item) => Type::list(item.to_type(a, size).of_any_size(), size),
             Self::AnyMap => Type::map(Type::Dyn, Type::Dyn, size),
             Self::Query => Type::map(Type::Text(size), Type::list(Type::Text(size), size), size),

@@ -163,7 +163,7 @@ pub(crate) struct CodeSlot {
 }
 
 impl CodeSlot {
-    /// Returns the code, unless it is being compiled or nobody uses it any more.
+    /// Returns the code; `None` while a load compiles it, and after its last user has dropped it.
     pub(crate) fn code(&self) -> Option<Arc<TieredCode>> {
         self.code.lock().upgrade()
     }

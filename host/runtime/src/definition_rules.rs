@@ -14,6 +14,7 @@ use homeostat_store::{Kind, Subresource};
 use serde_json::{Map, Value, json};
 
 use self::versions::Versions;
+use crate::conditions::Condition;
 
 /// The annotation that names the approval of a definition in a group of Kubernetes.
 const APPROVAL: &str = "api-approved.kubernetes.io";
@@ -170,20 +171,24 @@ fn is_of_kubernetes(definition: &Value) -> bool {
     is_in("k8s.io") || is_in("kubernetes.io")
 }
 
-/// Returns the condition that tells the approval of a definition in a group of Kubernetes: status, reason and message.
-pub(crate) fn approval_condition(definition: &Value) -> Option<(bool, &'static str, String)> {
+/// The condition that tells the approval of a definition in a group of Kubernetes.
+pub(crate) const APPROVED: &str = "KubernetesAPIApprovalPolicyConformant";
+
+/// Returns the condition [`APPROVED`] of a definition; `None` if it is in no group of Kubernetes.
+pub(crate) fn approval_condition(definition: &Value) -> Option<Condition> {
     if !is_of_kubernetes(definition) {
         return None;
     }
     let given = text(&definition["metadata"]["annotations"][APPROVAL]);
-    Some(match Approval::of(definition) {
+    let (holds, reason, message) = match Approval::of(definition) {
         Approval::Given => (true, "ApprovedAnnotation", format!("approved in {given}")),
         Approval::Bypassed => (false, "UnapprovedAnnotation", format!("not approved: {given:?}")),
         Approval::Missing => (false, "MissingAnnotation", format!("the annotation {APPROVAL:?} is missing")),
         Approval::Invalid => {
             (false, "InvalidAnnotation", format!("the annotation {APPROVAL:?} names no URL: {given:?}"))
         }
-    })
+    };
+    Some((APPROVED, holds, reason, message))
 }
 
 /// Returns the violation of a definition in a group of Kubernetes that nobody approved. It may stay as it is.

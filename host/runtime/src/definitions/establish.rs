@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 
 use super::CLEANUP;
 use crate::clock::now;
-use crate::conditions::holds;
+use crate::conditions::{dated, holds, known};
 use crate::context::Context;
-use crate::definition_rules::approval_condition;
+use crate::definition_rules::{APPROVED, approval_condition};
 
 /// Sets the condition `Established` of a definition, which clients wait for. Does nothing if it is up to
 /// date. Unless all resources `are_migrated`, the versions that the status names may still be stored.
@@ -29,14 +29,10 @@ pub(super) async fn establish(context: &Context, definition: &Resource, are_migr
     let stored = Value::Array(stored);
     let has_cleanup = definition.finalizers().any(|name| name == CLEANUP);
     let status = definition.status();
-    let approval = approval_condition(document);
-    let is_told = |(holds, reason, message): &(bool, &str, String)| {
-        let told = condition_of(status, APPROVED);
-        told["status"] == word(*holds) && told["reason"] == *reason && told["message"] == *message
-    };
+    let approval = approval_condition(document).map(|condition| dated(status, condition, &now()));
     let is_up_to_date = status["acceptedNames"] == names
         && status["storedVersions"] == stored
-        && approval.as_ref().map_or(condition_of(status, APPROVED).is_null(), is_told);
+        && approval.as_ref() == known(status, APPROVED);
     if has_cleanup && is_established && is_up_to_date {
         return Ok(());
     }
@@ -49,11 +45,7 @@ pub(super) async fn establish(context: &Context, definition: &Resource, are_migr
         condition("NamesAccepted", "NoConflicts", "no other kind has these names"),
         condition("Established", "InitialNamesAccepted", "the kind is served"),
     ];
-    conditions.extend(approval.map(|(holds, reason, message)| {
-        let mut told = condition(APPROVED, reason, &message);
-        told["status"] = word(holds).into();
-        told
-    }));
+    conditions.extend(approval);
     let status = json!({ "acceptedNames": names, "storedVersions": stored, "conditions": conditions });
     let precondition = Precondition { uid: Some(definition.uid().to_owned()), revision: Some(definition.revision()) };
     let write = Write::UpdateStatus { key: definition.key().clone(), status, precondition };
@@ -62,18 +54,6 @@ pub(super) async fn establish(context: &Context, definition: &Resource, are_migr
         Ok(_) | Err(Error::NotFound { .. } | Error::Conflict { .. }) => Ok(()),
         Err(error) => Err(error),
     }
-}
-
-/// The condition that tells the approval of a definition in a group of Kubernetes.
-const APPROVED: &str = "KubernetesAPIApprovalPolicyConformant";
-
-fn condition_of<'s>(status: &'s Value, name: &str) -> &'s Value {
-    let conditions = status["conditions"].as_array().into_iter().flatten();
-    conditions.into_iter().find(|condition| condition["type"] == name).unwrap_or(&Value::Null)
-}
-
-fn word(holds: bool) -> &'static str {
-    if holds { "True" } else { "False" }
 }
 
 pub(super) fn condition(name: &str, reason: &str, message: &str) -> Value {

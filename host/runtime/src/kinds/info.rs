@@ -198,6 +198,10 @@ fn built_in_indexes(kind: &Kind) -> Vec<IndexTerm> {
     pointers.iter().map(|pointer| IndexTerm::Field((*pointer).to_owned())).collect()
 }
 
+fn is_definition(kind: &Kind) -> bool {
+    kind.group == "apiextensions.k8s.io" && kind.name == DEFINITION
+}
+
 impl KindInfo {
     /// Returns the kind of a component's declaration, with default names for missing ones. Invalid names in its schema
     /// count as missing here; [`Kinds::declare`] refuses them.
@@ -210,8 +214,7 @@ impl KindInfo {
             short_names.extend(known.map(|(_, _, short)| (*short).to_owned()));
         }
         if categories.is_empty() {
-            let is_definition = (kind.group.as_str(), kind.name.as_str()) == ("apiextensions.k8s.io", DEFINITION);
-            let known = [(ALL.contains(&kind.name.as_str()), "all"), (is_definition, "api-extensions")];
+            let known = [(ALL.contains(&kind.name.as_str()), "all"), (is_definition(&kind), "api-extensions")];
             categories.extend(known.into_iter().filter(|(holds, _)| *holds).map(|(_, category)| category.to_owned()));
         }
         Self {
@@ -285,7 +288,7 @@ impl KindInfo {
 
     /// Returns whether this is the kind of definitions.
     pub fn is_definition(&self) -> bool {
-        self.kind.group == "apiextensions.k8s.io" && self.kind.name == DEFINITION
+        is_definition(&self.kind)
     }
 
     /// Returns whether Kubernetes has a Go type for the kind: its resources have a protobuf form, and no kind of their own

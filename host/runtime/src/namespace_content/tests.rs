@@ -54,7 +54,7 @@ async fn a_namespace_must_exist_before_something_is_created_in_it() {
     host.write(config_map("a", &[]).into()).await.expect("the namespace exists now");
 }
 
-/// Where any name is a namespace, a host has none at first. A namespace that somebody creates holds its content, and its deletion refuses nothing.
+/// Where any name is a namespace, a host has none at first. A created namespace holds its content, and its deletion refuses nothing.
 #[tokio::test(start_paused = true)]
 async fn without_namespaces_a_resource_needs_none() {
     let host = host_with(NamespacePolicy::Any).await;
