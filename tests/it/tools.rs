@@ -138,6 +138,10 @@ fn a_test_that_uses_a_tool_through_other_functions_is_found() {
         |     let registry = Registry::start();
         | }
         | #[test]
+        | fn a_tool_is_called_for_the_rest_of_a_structure() {
+        |     let settings = Settings { limit: 1, ..kubectl() };
+        | }
+        | #[test]
         | #[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
         | fn a_tool_is_mentioned() {
         |     // kubectl()
@@ -149,9 +153,10 @@ fn a_test_that_uses_a_tool_through_other_functions_is_found() {
     all.extend(functions("tests.rs", &tests.replace("        | ", ""), false));
     let [go, ..] = TOOLS;
     let wrong = wrong(&all, &go);
-    assert_eq!(wrong.len(), 2, "{wrong:?}");
+    assert_eq!(wrong.len(), 3, "{wrong:?}");
     assert!(wrong[0].starts_with("tests.rs::a_tool_is_called uses go"), "{wrong:?}");
-    assert!(wrong[1].starts_with("tests.rs::a_tool_is_mentioned does not use go"), "{wrong:?}");
+    assert!(wrong[1].starts_with("tests.rs::a_tool_is_called_for_the_rest_of_a_structure uses go"), "{wrong:?}");
+    assert!(wrong[2].starts_with("tests.rs::a_tool_is_mentioned does not use go"), "{wrong:?}");
 }
 
 #[test]

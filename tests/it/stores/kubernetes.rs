@@ -104,10 +104,15 @@ fn define(server: &Server, kind: &str, subresources: &Value) {
 
 /// A store on the shared cluster, which serves widgets and notes.
 pub(super) async fn cluster_store() -> Arc<Cluster> {
+    cluster_store_with(cluster_settings("admin")).await
+}
+
+/// A store with these settings of the shared cluster, which serves widgets and notes.
+async fn cluster_store_with(settings: ClusterSettings) -> Arc<Cluster> {
     let scale = json!({"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"});
     define(shared_cluster(), "Widget", &json!({"status": {}, "scale": scale}));
     define(shared_cluster(), "Note", &json!({}));
-    let store = connected(cluster_settings("admin")).await;
+    let store = connected(settings).await;
     for kind in [widgets(), notes()] {
         let list = || async { store.list(&Query::all(kind.clone())).await.ok() };
         eventually("the kind is discovered", list).await;

@@ -120,8 +120,11 @@ fn calls(body: &str, owner: Option<&str>) -> BTreeSet<String> {
     // The name before `::` and the current word.
     let mut path = None::<&str>;
     while let Some(start) = rest.find(is_word) {
-        let before = rest[..start].chars().last().unwrap_or(' ');
-        path = path.filter(|_| &rest[..start] == "::");
+        let gap = &rest[..start];
+        let before = gap.chars().last().unwrap_or(' ');
+        // Two dots begin the rest of a structure, and not a method.
+        let is_method = before == '.' && !gap.ends_with("..");
+        path = path.filter(|_| gap == "::");
         let word = &rest[start..];
         let end = word.find(|c: char| !is_word(c)).unwrap_or(word.len());
         let (name, after) = word.split_at(end);
@@ -135,7 +138,7 @@ fn calls(body: &str, owner: Option<&str>) -> BTreeSet<String> {
         } else if let Some(of) = of {
             found.insert(format!("{of}::{name}"));
         } else if is_called {
-            found.insert(if before == '.' { format!(".{name}") } else { name.to_owned() });
+            found.insert(if is_method { format!(".{name}") } else { name.to_owned() });
         }
     }
     found

@@ -8,7 +8,7 @@ use homeostat_store::cached::Upstream;
 use homeostat_store::{Key, Kind, Query, Resource, Selector};
 use homeostat_testing::eventually;
 
-use super::{cluster_settings, cluster_store, connected, created, namespace, widgets};
+use super::{cluster_settings, cluster_store, cluster_store_with, created, namespace, widgets};
 
 fn event(about: &Resource, note: &str, count: u64) -> EventRecord {
     EventRecord {
@@ -64,7 +64,7 @@ async fn an_event_is_written_once_and_a_flood_is_bounded() {
 #[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
 async fn repetitions_of_an_event_are_counted_in_the_cluster() {
     let event_interval = Duration::from_secs(1);
-    let store = connected(ClusterSettings { event_interval, ..cluster_settings("admin") }).await;
+    let store = cluster_store_with(ClusterSettings { event_interval, ..cluster_settings("admin") }).await;
     let namespace = namespace(&store).await;
     let widget = created(&store, &Key::new(widgets(), &namespace, "a")).await;
     let outlet = EventOutlet::start(Arc::clone(&store), "host-1");
