@@ -100,9 +100,7 @@ fn generated_resources_are_decided_as_a_real_api_server_decides_them() {
                 number > 0 || matches!(theirs.decision, Decision::Stored(_)),
                 "it is no valid resource: {document}: {theirs}"
             );
-            // As `docs/kubernetes.md` says, some events are refused before their unknown fields are looked for.
-            let is_of_event = path.starts_with("/apis/events.k8s.io/") && theirs.warns_of_more_fields_than(&ours);
-            if theirs != ours && (is_of_event || is_named_difference(&document)) {
+            if theirs != ours && is_named_difference(&document) {
                 cases.named += 1;
             } else if theirs != ours {
                 cases.different.push(format!("{document}\n{}", difference(&theirs.to_string(), &ours.to_string())));

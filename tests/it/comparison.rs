@@ -159,7 +159,7 @@ pub(crate) fn dice_of(text: &str, start: u64) -> Dice {
 }
 
 /// Cases of a thousand that may differ in ways that a test recognises.
-const NAMED_MAX: usize = 20;
+const NAMED_MAX: usize = 5;
 
 /// The generated cases of a comparison, and those that differ.
 #[derive(Default)]
@@ -182,12 +182,13 @@ impl Cases {
     }
 
     /// Fails unless at most `differences_max` of a thousand cases differ, and at most [`NAMED_MAX`] more in recognised ways.
-    #[expect(clippy::print_stdout, reason = "a person who reads the output of a test gets the count")]
+    #[expect(clippy::print_stdout, reason = "a person who reads the output of a test gets the count and the cases")]
     pub(crate) fn assert_alike(&self, differences_max: usize) {
         let Self { compared, named, different } = self;
-        let count = different.len();
+        let (count, texts) = (different.len(), different.join("\n"));
+        println!("{texts}");
         println!("{count} of {compared} cases differ, and {named} more in ways that the test recognises");
-        assert!(count * 1000 <= compared * differences_max, "{count} of {compared}:\n{}", different.join("\n"));
+        assert!(count * 1000 <= compared * differences_max, "{count} of {compared}:\n{texts}");
         assert!(named * 1000 <= compared * NAMED_MAX, "{named} of {compared} differ in recognised ways");
     }
 }

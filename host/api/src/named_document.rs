@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 
 use crate::request::ResourceRequest;
 use crate::status::Failure;
+use crate::write_warnings;
 
 /// Returns the precondition that the metadata of a document names.
 pub(crate) fn precondition(document: &Value) -> Result<Precondition, Failure> {
@@ -24,6 +25,16 @@ pub(crate) fn fill_in(
     namespace: Option<&str>,
     name: Option<&str>,
 ) -> Result<(), Failure> {
+    set_kind(document, request)?;
+    let filled_in = fill_in_metadata(document, request, namespace, name);
+    if filled_in.is_err() {
+        request.http.warnings.add(write_warnings::of_document(request, document));
+    }
+    filled_in
+}
+
+/// Checks the types of a document, and sets its kind to that of the path. Refuses a document of another kind.
+fn set_kind(document: &mut Value, request: &ResourceRequest<'_>) -> Result<(), Failure> {
     let info = request.info;
     empty_nulls(document);
     if info.built_in().is_some() {
@@ -72,7 +83,18 @@ pub(crate) fn fill_in(
     }
     set_or_match(fields.entry("kind"), Some(kind)).map_err(|found| {
         Failure::bad_request(format!("kind: the document says {found}, the path of the request says \"{kind}\""))
-    })?;
+    })
+}
+
+/// Fills in the metadata from the path. Refuses metadata that contradicts the path.
+fn fill_in_metadata(
+    document: &mut Value,
+    request: &ResourceRequest<'_>,
+    namespace: Option<&str>,
+    name: Option<&str>,
+) -> Result<(), Failure> {
+    let info = request.info;
+    let fields = document.as_object_mut().ok_or_else(|| Failure::bad_request("the body is not an object"))?;
     let metadata = fields.entry("metadata").or_insert_with(|| json!({}));
     let metadata = metadata.as_object_mut().ok_or_else(|| Failure::bad_request("metadata: must be an object"))?;
     if !info.namespaced {

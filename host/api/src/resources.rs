@@ -155,6 +155,7 @@ async fn create(request: &ResourceRequest<'_>) -> Result<Response, Failure> {
     if http.has_event_version() {
         let violations = homeostat_builtin::check_new_event(&document);
         if !violations.is_empty() {
+            http.warnings.add(write_warnings::of_document(request, &document));
             let what = format!("Event.events.k8s.io {name:?}");
             return Err(Failure::from(Error::invalid_fields(what, violations)).named(&name));
         }
@@ -168,6 +169,7 @@ async fn update(request: &ResourceRequest<'_>, key: &Key) -> Result<Response, Fa
     fill_in(&mut document, request, namespace(key), Some(key.name()))?;
     let revision = document.pointer("/metadata/resourceVersion").and_then(Value::as_str).unwrap_or_default();
     if needs_revision(request.info) && revision.is_empty() {
+        request.http.warnings.add(write_warnings::of_document(request, &document));
         request.http.api.host.store().get_live(key).await?;
         return Err(Failure::no_revision(key.name()));
     }
@@ -393,7 +395,7 @@ pub(crate) async fn write(request: &ResourceRequest<'_>, write: Write) -> Result
     let written = match request.submit(asked).await {
         Ok(written) => written,
         Err(error) => {
-            warnings.add(write_warnings::of_refusal(request, &error));
+            warnings.add(write_warnings::of_refusal(request, &error).await);
             return Err(write_refusals::of(request, error));
         }
     };

@@ -1,8 +1,13 @@
 //! Warnings about a written resource, in the words of Kubernetes.
 
+use axum::http::Method;
 use homeostat_runtime::Error::{self, Store};
 use homeostat_store::definition::{finalizer_warnings, format_warnings};
-use homeostat_store::{Error as StoreError, Resource, Subresource, WriteResponse};
+use homeostat_store::semantics::{unknown_fields, unknown_fields_of};
+use homeostat_store::{
+    Error as StoreError, FieldValidation, Key, Precondition, Resource, Subresource, Write, WriteResponse,
+};
+use serde_json::Value;
 
 use crate::request::ResourceRequest;
 use crate::{event_versions, inert_resources};
@@ -19,12 +24,55 @@ pub(crate) fn of(request: &ResourceRequest<'_>, part: Option<Subresource>, writt
     found
 }
 
-/// Returns the warnings about the unknown fields of a refused document: one of them may be the field that it lacks.
-pub(crate) fn of_refusal(request: &ResourceRequest<'_>, error: &Error) -> Vec<String> {
-    match error {
-        Store(StoreError::InvalidFields { unknown_fields, .. }) => of_unknown_fields(request, unknown_fields),
-        _ => Vec::new(),
+/// Returns the warnings about the fields of a document that is refused for what it says: an unknown one may be what it lacks.
+/// The document has the types of its kind.
+pub(crate) fn of_document(request: &ResourceRequest<'_>, document: &Value) -> Vec<String> {
+    if !warns(request) {
+        return Vec::new();
     }
+    let duplicates = request.duplicates().unwrap_or_default();
+    let unknown = unknown_fields_in(request, document);
+    duplicates.iter().map(|path| duplicate_field(path)).chain(of_unknown_fields(request, &unknown)).collect()
+}
+
+/// Returns the warnings about the unknown fields of a body whose write failed: of a document, or of the result of a patch.
+pub(crate) async fn of_refusal(request: &ResourceRequest<'_>, error: &Error) -> Vec<String> {
+    // As in Kubernetes, a body that cannot be decoded has no warnings.
+    let is_decoded = !matches!(error, Store(StoreError::Mistyped { .. } | StoreError::UnknownFields { .. }));
+    if !is_decoded || !warns(request) {
+        return Vec::new();
+    }
+    let unknown = if *request.http.method == Method::PATCH {
+        unknown_fields_of_patch(request).await
+    } else {
+        request.http.document().ok().map(|document| unknown_fields_in(request, &document))
+    };
+    of_unknown_fields(request, &unknown.unwrap_or_default())
+}
+
+/// Returns whether the client wants warnings about fields that are dropped. An apply with unknown fields is refused.
+fn warns(request: &ResourceRequest<'_>) -> bool {
+    !request.http.applies() && matches!(request.params.unknown(), Ok(FieldValidation::Warn))
+}
+
+fn unknown_fields_in(request: &ResourceRequest<'_>, document: &Value) -> Vec<String> {
+    let store = request.http.api.host.store();
+    let schema = store.schemas().and_then(|schemas| schemas.of(&request.info.kind).schema);
+    unknown_fields_of(document, schema.as_deref())
+}
+
+/// Returns the unknown fields of the patched resource; `None` if there is none.
+async fn unknown_fields_of_patch(request: &ResourceRequest<'_>) -> Option<Vec<String>> {
+    let (http, kind) = (request.http, &request.info.kind);
+    let key = Key::new(kind.clone(), http.target.namespace.unwrap_or_default(), http.target.name?);
+    let store = http.api.host.store();
+    let version = store.schemas()?.of(kind);
+    let (change, current) = (http.change().ok()?, store.get_live(&key).await.ok()?);
+    let patch = match http.target.subresource {
+        Some("status") => Write::PatchStatus { key: key.clone(), change },
+        _ => Write::Patch { key: key.clone(), change, precondition: Precondition::default() },
+    };
+    Some(unknown_fields(&key, Some(&current), &patch, &version))
 }
 
 /// Returns the warning about a deletion that does not say what becomes of dependents.

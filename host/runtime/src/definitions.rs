@@ -82,10 +82,10 @@ fn refusal(error: homeostat_store::Error, write: &Write) -> Error {
     let Write::Create { document } = write else { return error.into() };
     let causes = || definition_rules::violations(&definition_rules::with_defaults(document), None);
     match error {
-        InvalidFields { what, mut violations, unknown_fields } => {
+        InvalidFields { what, mut violations } => {
             violations.extend(causes());
             violations.truncate(VIOLATIONS_MAX);
-            InvalidFields { what, violations, unknown_fields }.into()
+            InvalidFields { what, violations }.into()
         }
         AlreadyExists { .. } => match causes() {
             causes if causes.is_empty() => error.into(),

@@ -76,9 +76,6 @@ pub enum Error {
         what: String,
         /// The violations, one or more, at most [`VIOLATIONS_MAX`](crate::schema::VIOLATIONS_MAX).
         violations: Vec<Violation>,
-        /// The paths of the fields that the schema does not know, if the request has
-        /// [`FieldValidation::Warn`](crate::FieldValidation::Warn): one of them may be what is missing.
-        unknown_fields: Vec<String>,
     },
     /// The document has fields that the schema of its kind does not know, and the request refuses such
     /// fields.
@@ -181,15 +178,7 @@ impl FieldConflict {
 impl Error {
     /// Builds [`Error::InvalidFields`] from the violations of a resource.
     pub fn invalid_fields(what: String, violations: Vec<Violation>) -> Self {
-        Self::InvalidFields { what, violations, unknown_fields: Vec::new() }
-    }
-
-    /// Returns the error of a request whose document has unknown fields, too.
-    pub(crate) fn with_unknown(self, unknown_fields: Vec<String>) -> Self {
-        match self {
-            Self::InvalidFields { what, violations, .. } => Self::InvalidFields { what, violations, unknown_fields },
-            other => other,
-        }
+        Self::InvalidFields { what, violations }
     }
 
     /// Builds [`Error::Invalid`] from the path of a field and the reason.

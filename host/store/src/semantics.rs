@@ -60,6 +60,7 @@ pub use self::draft::{draft_document, plan_draft};
 pub(crate) use self::identity::check_precondition;
 use self::identity::{check_identity, check_names, metadata_precondition};
 pub use self::mutation::{Mutation, MutationError, defaulted, mutated};
+pub use self::unknown::{unknown_fields, unknown_fields_of};
 use crate::model::is_held;
 use crate::ownership::{self, Operation, Writer};
 use crate::schema::{Generation, Schema, Schemas, VersionSchema};
@@ -187,9 +188,7 @@ pub fn plan_write(
     if let (Write::Create { document }, Err(error)) = (&write, write.target())
         && let Some(schema) = admit::schema_of(schemas, document)
     {
-        let error = admit::with_violations(Some(&schema), document.clone(), None, error);
-        let fields = (unknown == FieldValidation::Warn).then(|| unknown::of(document, Some(&schema)));
-        return Err(error.with_unknown(fields.unwrap_or_default()));
+        return Err(admit::with_violations(Some(&schema), document.clone(), None, error));
     }
     let generates = matches!(&write, Write::Create { document } if metadata_text(document, "name").is_empty());
     let mut tries = if generates { GENERATE_TRIES } else { 1 };
@@ -222,7 +221,7 @@ pub fn plan_write(
     let current = previous.as_ref().map(Resource::detached);
     let fields = match unknown {
         FieldValidation::Warn | FieldValidation::Strict => {
-            unknown::unknown_fields(&key, current.as_deref(), &write, &moment.version)
+            unknown_fields(&key, current.as_deref(), &write, &moment.version)
         }
         FieldValidation::Ignore => Vec::new(),
     };
@@ -230,10 +229,9 @@ pub fn plan_write(
     if unknown == FieldValidation::Strict && !fields.is_empty() && (makes || current.is_some()) {
         return Err(Error::UnknownFields { fields });
     }
-    let decision = match decide(&key, current.as_ref(), write, &moment) {
-        Ok(Decision::Put(resource)) if is_trial => Decision::Put(with_revision(&resource, named)?),
-        Ok(decision) => decision,
-        Err(error) => return Err(error.with_unknown(fields)),
+    let decision = match decide(&key, current.as_ref(), write, &moment)? {
+        Decision::Put(resource) if is_trial => Decision::Put(with_revision(&resource, named)?),
+        decision => decision,
     };
     // Freed here, while it is still in the processor's cache.
     drop(current);

@@ -128,13 +128,9 @@ impl Change {
     }
 
     /// Returns whether the difference is one that `docs/kubernetes.md` names: an API server refuses a patch of the metadata
-    /// of a controller revision, because it takes its data for changed. It also warns of unknown fields, and directives, in
-    /// more of the changes that it refuses.
+    /// of a controller revision, because it takes its data for changed.
     pub(super) fn is_named(&self, verdicts: &[Verdict; 2]) -> bool {
         let [theirs, ours] = verdicts.each_ref().map(|verdict| &verdict.decision);
-        if theirs == ours && verdicts[0].warns_of_more_fields_than(&verdicts[1]) {
-            return matches!(theirs, Decision::Refused(..)) || self.content_type.starts_with("application/strategic");
-        }
         let of_data =
             matches!(theirs, Decision::Refused(422, causes) if causes.iter().all(|cause| cause.field == "data"));
         let is_revision = matches!(ours, Decision::Stored(document) if document["kind"] == "ControllerRevision");

@@ -45,13 +45,6 @@ impl Verdict {
         Self { decision: Decision::of(answer), warnings }
     }
 
-    /// Returns whether the only difference of two verdicts on the same document are unknown fields that this one warns of.
-    pub(crate) fn warns_of_more_fields_than(&self, other: &Self) -> bool {
-        let is_of_field = |warning: &&String| warning.contains("unknown field");
-        let others = self.warnings.iter().filter(|warning| !is_of_field(warning) || other.warnings.contains(warning));
-        self.decision == other.decision && others.eq(other.warnings.iter())
-    }
-
     /// Returns the verdict with another decision.
     pub(crate) fn map(self, change: impl FnOnce(Decision) -> Decision) -> Self {
         Self { decision: change(self.decision), ..self }

@@ -34,7 +34,7 @@ impl From<homeostat_store::Error> for Failure {
                     json!([{ "reason": format!("FieldValue{word}"), "message": reason, "field": field }]);
                 failure
             }
-            Error::InvalidFields { what, violations, unknown_fields: _ } => {
+            Error::InvalidFields { what, violations } => {
                 let mut failure = Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message);
                 // `Widget.demo.dev "a"`
                 failure.name = what.split('"').nth(1).map(Box::from);

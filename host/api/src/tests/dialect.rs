@@ -310,6 +310,37 @@ async fn unknown_and_duplicate_fields_are_warned_about_or_refused() {
     assert_eq!(send("PATCH", "fieldValidation=Maybe", patch).await.1.code, 422);
 }
 
+/// As in Kubernetes, which decodes a body before it compares it with anything.
+#[tokio::test]
+async fn a_body_that_is_refused_for_what_it_says_has_warnings_of_unknown_fields() {
+    let server = sites().await;
+    assert_eq!(server.ask("POST", SITES, &site(&json!({ "host": "a.example" }))).await.code, 201);
+    let one = format!("{SITES}/one");
+    let warned = async |method: &str, path: &str, kind: &str, body: &Value| {
+        let response = server.send(method, path, kind, &body.to_string()).await;
+        let warnings = response.headers().get_all("warning").iter().map(|value| value.to_str().unwrap().to_owned());
+        let warnings: Vec<String> = warnings.collect();
+        (response.status().as_u16(), warnings)
+    };
+    let unknown = |code: u16| (code, vec![r#"299 - "unknown field \"spec.color\"""#.to_owned()]);
+    let put = async |metadata: Value| {
+        let mut body = site(&json!({ "host": "a.example", "color": "red" }));
+        body["metadata"] = metadata;
+        warned("PUT", &one, "application/json", &body).await
+    };
+    assert_eq!(put(json!({ "name": "two" })).await, unknown(400), "another name");
+    assert_eq!(put(json!({ "name": "one" })).await, unknown(422), "no revision");
+    assert_eq!(put(json!({ "name": "one", "resourceVersion": "1" })).await, unknown(409), "an old revision");
+    let merge = async |body: Value| warned("PATCH", &one, "application/merge-patch+json", &body).await;
+    let old = json!({ "metadata": { "resourceVersion": "1" }, "spec": { "color": "red" } });
+    assert_eq!(merge(old).await, unknown(409));
+    assert_eq!(merge(json!({ "metadata": { "uid": "x" }, "spec": { "color": "red" } })).await, unknown(409));
+    let exists = site(&json!({ "host": "a.example", "color": "red" }));
+    assert_eq!(warned("POST", SITES, "application/json", &exists).await, unknown(409));
+    let ignored = format!("{SITES}?fieldValidation=Ignore");
+    assert_eq!(warned("POST", &ignored, "application/json", &exists).await, (409, Vec::new()));
+}
+
 #[tokio::test]
 async fn a_deprecated_version_warns_whoever_uses_it() {
     let server = Server::start().await;

@@ -78,18 +78,42 @@ impl PatchPath<'_> {
         Error::MalformedPatch { reason: format!("{parents}{directive}: {reason}") }
     }
 
-    fn fields_without_directives(&self, fields: &Map<String, Value>) -> Map<String, Value> {
-        let is_stored = |name: &str, value: &Value| !name.starts_with('$') && (self.is_typed || !value.is_null());
-        let fields = fields.iter().filter(|(name, value)| is_stored(name, value));
-        fields.map(|(name, value)| (name.clone(), self.without_directives(value))).collect()
+    /// Returns fields as they take the place of others. Those of a built-in kind keep the directives of their values, which
+    /// are unknown fields then.
+    fn replacing_fields(&self, fields: &Map<String, Value>) -> Map<String, Value> {
+        if self.is_typed {
+            let mut fields = fields.clone();
+            fields.remove(PATCH);
+            return fields;
+        }
+        let fields = fields.iter().filter(|(name, value)| !name.starts_with('$') && !value.is_null());
+        fields.map(|(name, value)| (name.clone(), self.replacing_value(value))).collect()
     }
 
     /// Returns a value as it takes the place of another one.
-    fn without_directives(&self, value: &Value) -> Value {
+    fn replacing_value(&self, value: &Value) -> Value {
         match value {
-            Value::Object(fields) => self.fields_without_directives(fields).into(),
-            Value::Array(items) => items.iter().map(|item| self.without_directives(item)).collect(),
+            _ if self.is_typed => value.clone(),
+            Value::Object(fields) => self.replacing_fields(fields).into(),
+            Value::Array(items) => items.iter().map(|item| self.replacing_value(item)).collect(),
             scalar => scalar.clone(),
+        }
+    }
+
+    /// Returns a value of the patch that has no counterpart in the document; `None` if it has a directive `$patch`. Other
+    /// directives become unknown fields of a built-in kind.
+    fn added(&self, value: &Value) -> Option<Value> {
+        match value {
+            Value::Object(fields) if fields.contains_key(PATCH) => None,
+            Value::Object(fields) => {
+                let is_kept = |name: &str, value: &Value| (self.is_typed || !name.starts_with('$')) && !value.is_null();
+                let fields = fields.iter().filter(|(name, value)| is_kept(name, value));
+                Some(Value::Object(
+                    fields.filter_map(|(name, value)| Some((name.clone(), self.added(value)?))).collect(),
+                ))
+            }
+            Value::Array(items) => Some(items.iter().filter_map(|item| self.added(item)).collect()),
+            scalar => Some(scalar.clone()),
         }
     }
 }
@@ -103,7 +127,7 @@ fn merge_objects<'p>(
     match patch.get(PATCH).map(Value::as_str) {
         None => {}
         Some(Some("replace")) => {
-            *fields = place.fields_without_directives(patch);
+            *fields = place.replacing_fields(patch);
             return Ok(());
         }
         Some(Some("delete")) => {
@@ -125,7 +149,7 @@ fn merge_objects<'p>(
                 let strategy = ListStrategy::of(name, schema, items, place)?;
                 *known = strategy.merge(std::mem::take(known), items, schema, place)?;
             }
-            _ => match added(value) {
+            _ => match place.added(value) {
                 Some(value) => drop(fields.insert(name.clone(), value)),
                 None => drop(fields.remove(name)),
             },
@@ -195,7 +219,7 @@ fn merge_ordered<'p>(
     let merged = match (known, patch) {
         (None, None) => return Ok(()),
         (Some(known), None) => known,
-        (None, Some(patch)) => patch.iter().filter_map(added).collect(),
+        (None, Some(patch)) => patch.iter().filter_map(|item| place.added(item)).collect(),
         (Some(known), Some(patch)) => strategy.merge(known, patch, schema, place)?,
     };
     let keys = strategy.found_keys(&merged);
@@ -292,7 +316,7 @@ impl ListStrategy {
         place: &mut PatchPath<'p>,
     ) -> Result<Vec<Value>> {
         match self {
-            Self::Replace => Ok(patch.iter().map(|item| place.without_directives(item)).collect()),
+            Self::Replace => Ok(patch.iter().map(|item| place.replacing_value(item)).collect()),
             Self::MergeValues if patch.iter().any(|item| item.is_object() || item.is_array()) => {
                 Err(place.refuse("the items of such a list must be scalars"))
             }
@@ -331,7 +355,7 @@ impl ListStrategy {
             }
         }
         if replaces {
-            let items = merged_items.into_iter().map(|(_, fields)| place.fields_without_directives(fields).into());
+            let items = merged_items.into_iter().map(|(_, fields)| place.replacing_fields(fields).into());
             return Ok(items.collect());
         }
         known.retain(|item| self.find_key(item).is_none_or(|key| !deleted.contains(&key)));
@@ -345,7 +369,7 @@ impl ListStrategy {
                 merge_objects(item, fields, schema.and_then(Schema::items), place)?;
             } else {
                 positions.insert(key, known.len());
-                known.push(place.fields_without_directives(fields).into());
+                known.push(place.replacing_fields(fields).into());
                 keys.push(key.clone());
             }
         }
@@ -398,19 +422,6 @@ fn arrange(items: impl IntoIterator<Item = (String, Value)>, order: &[String], b
     }
     arranged.extend(others.map(|(_, other)| other));
     arranged
-}
-
-/// Returns a value of the patch that has no counterpart in the document; `None` if it has a directive `$patch`.
-fn added(value: &Value) -> Option<Value> {
-    match value {
-        Value::Object(fields) if fields.contains_key(PATCH) => None,
-        Value::Object(fields) => {
-            let fields = fields.iter().filter(|(name, value)| !name.starts_with('$') && !value.is_null());
-            Some(Value::Object(fields.filter_map(|(name, value)| Some((name.clone(), added(value)?))).collect()))
-        }
-        Value::Array(items) => Some(items.iter().filter_map(added).collect()),
-        scalar => Some(scalar.clone()),
-    }
 }
 
 #[cfg(test)]

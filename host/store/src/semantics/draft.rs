@@ -55,17 +55,6 @@ pub fn plan_draft(
     schemas: &Schemas,
     draft: &WritePlan,
     part: Option<Subresource>,
-    document: Value,
-) -> Result<WritePlan> {
-    let decided = decide_draft(now, schemas, draft, part, document);
-    decided.map_err(|error| error.with_unknown(draft.unknown_fields.clone()))
-}
-
-fn decide_draft(
-    now: SystemTime,
-    schemas: &Schemas,
-    draft: &WritePlan,
-    part: Option<Subresource>,
     mut document: Value,
 ) -> Result<WritePlan> {
     let WritePlan { key, previous, decision, unknown_fields } = draft;

@@ -10,16 +10,11 @@ use crate::{Key, Resource, Write, patch};
 /// at most [`VIOLATIONS_MAX`].
 ///
 /// Returns none for a patch that does not apply: the write itself fails.
-pub(super) fn unknown_fields(
-    key: &Key,
-    current: Option<&Resource>,
-    write: &Write,
-    version: &VersionSchema,
-) -> Vec<String> {
+pub fn unknown_fields(key: &Key, current: Option<&Resource>, write: &Write, version: &VersionSchema) -> Vec<String> {
     let schema = version.schema.as_deref();
     match write {
         Write::Create { document } | Write::Update { document, .. } | Write::Apply { document, .. } => {
-            of(document, schema)
+            unknown_fields_of(document, schema)
         }
         Write::ApplyStatus { document, .. } => of_status(document, schema),
         Write::UpdateStatus { status, .. } => of_status(&json!({ "status": status }), schema),
@@ -30,19 +25,20 @@ pub(super) fn unknown_fields(
             if matches!(write, Write::PatchStatus { .. }) {
                 // A stored resource of a built-in kind has no unknown fields.
                 let is_typed = schema.is_some_and(Schema::is_typed);
-                return if is_typed { of(&changed, schema) } else { of_status(&changed, schema) };
+                return if is_typed { unknown_fields_of(&changed, schema) } else { of_status(&changed, schema) };
             }
             // The patch does not change the status.
             if let Some(fields) = changed.as_object_mut() {
                 fields.remove("status");
             }
-            of(&changed, schema)
+            unknown_fields_of(&changed, schema)
         }
         Write::Delete { .. } => Vec::new(),
     }
 }
 
-pub(super) fn of(document: &Value, schema: Option<&Schema>) -> Vec<String> {
+/// Returns the paths of the fields of a document that neither the metadata nor the schema knows; at most [`VIOLATIONS_MAX`].
+pub fn unknown_fields_of(document: &Value, schema: Option<&Schema>) -> Vec<String> {
     let mut found = schema.map(|schema| schema.prune(&mut document.clone())).unwrap_or_default();
     // The fields are in the order of the document.
     let is_before = |path: &String| path.split(['.', '[']).next().is_some_and(|first| first < "metadata");
@@ -53,5 +49,5 @@ pub(super) fn of(document: &Value, schema: Option<&Schema>) -> Vec<String> {
 }
 
 fn of_status(document: &Value, schema: Option<&Schema>) -> Vec<String> {
-    of(&json!({ "status": document.get("status") }), schema)
+    unknown_fields_of(&json!({ "status": document.get("status") }), schema)
 }
