@@ -105,8 +105,9 @@ async fn write_certificate(request: &ResourceRequest<'_>, key: Key) -> Result<Re
         };
         let old = current.status();
         let written = &document["status"];
-        // The store refuses a status of another type.
-        if written.is_object() || written.is_null() {
+        // The store refuses a status of another type, and conditions of another type.
+        let has_conditions = written.get("conditions").is_none_or(|list| list.is_array() || list.is_null());
+        if (written.is_object() || written.is_null()) && has_conditions {
             let mut status = if is_approval { approved(old, written) } else { issued(old, written) };
             set_times(&mut status, old);
             document["status"] = status;

@@ -8,6 +8,7 @@ mod expired;
 mod full;
 mod full_cache;
 mod late_servers;
+mod outage;
 mod replicas;
 mod two_servers;
 

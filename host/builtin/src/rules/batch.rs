@@ -257,7 +257,7 @@ fn check_generated_labels(report: &mut Report<'_>) {
             (format!("spec.template.metadata.labels[{label}]"), format!("must be '{}'", wanted.as_str().unwrap_or("")));
         match labels.get(label) {
             None => report.required(path, &detail),
-            Some(found) if found != wanted => report.invalid(path, found, &detail),
+            Some(found) if found != wanted => report.invalid(path, labels, &detail),
             Some(_) => {}
         }
     }

@@ -164,7 +164,7 @@ fn check_running(report: &mut Report<'_>, change: &JobChange<'_>) {
         report.invalid("status.terminating", &now["terminating"], "terminating>0 is invalid for finished job");
     }
     let counts = change.changes("ready") || change.changes("active");
-    if counts && change.number("ready") > change.number("active") {
+    if counts && !now["ready"].is_null() && change.number("ready") > change.number("active") {
         report.invalid("status.ready", &now["ready"], "cannot set more ready pods than active");
     }
 }
