@@ -24,8 +24,8 @@ pub(crate) fn of(request: &ResourceRequest<'_>, part: Option<Subresource>, writt
     found
 }
 
-/// Returns the warnings about the fields of a document that is refused for what it says: an unknown one may be what it lacks.
-/// The document has the types of its kind.
+/// Returns the warnings about the fields of a document that is refused although it has the types of its kind: an unknown field may
+/// be the one that the document lacks.
 pub(crate) fn of_document(request: &ResourceRequest<'_>, document: &Value) -> Vec<String> {
     if !warns(request) {
         return Vec::new();
