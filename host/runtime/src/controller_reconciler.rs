@@ -30,6 +30,7 @@ use crate::{CodeSource, Error, Host, RemovedCounts};
 
 mod compilation_tracker;
 mod desired;
+mod earlier_revisions;
 mod fleet_rollout;
 mod grant_reduction;
 mod history;

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use homeostat_component::{Component, Severity};
+use homeostat_component::Component;
 use homeostat_store::{Resource, Revision, Scope};
 use homeostat_workqueue::{Next, Priority};
 use serde_json::Value;
 
 use super::desired::{self, DesiredController};
 use super::grant_reduction::DesiredGrants;
-use super::history::{CAUSE, ControllerRevision, History};
+use super::history::{CAUSE, History};
 use super::report::{self, StatusInputs};
 use super::sync_results::SyncOutcome;
 use super::{AppliedState, ControllerReconciler, Job, STARTUP_MAX, key, tell_refused};
@@ -163,7 +163,7 @@ impl ControllerSync<'_> {
     }
 
     /// Sets the revision of the current version.
-    fn set_revision(&self, revision: u64) {
+    pub(super) fn set_revision(&self, revision: u64) {
         if let Some(controller) = self.controller() {
             controller.slot.current().set_revision(revision);
         }
@@ -400,89 +400,6 @@ impl ControllerSync<'_> {
             self.wake_when_ready(controller);
         }
         Ok(put)
-    }
-
-    /// Reduces the grants of the current version to the desired ones, if the desired definition cannot be
-    /// installed or is only on some keys. See [`DesiredGrants`].
-    async fn apply_grant_reduction(&self) -> Result<(), SyncError> {
-        let Some(running) = self.host.definition(self.name()) else { return Ok(()) };
-        let kept = self.reduce_grants(running.clone());
-        if kept.grants == running.grants {
-            return Ok(());
-        }
-        match self.install(kept, desired::suspension(&self.resource)).await {
-            Err(Error::Stopping) => return Err(SyncError::Stopping),
-            Err(error) => return Err(SyncError::Refused(list(&[chain(&error)]))),
-            Ok(_) => {}
-        }
-        if let Some(applied) = self.applied() {
-            self.set_revision(applied.revision);
-        }
-        let message = "the current version keeps running, with only those of its grants that the manifest still has";
-        self.host.emit_event(self.name(), Severity::Warning, "GrantsReduced", message);
-        Ok(())
-    }
-
-    /// Returns an older definition with the grants that it may still have.
-    fn reduce_grants(&self, mut definition: Definition) -> Definition {
-        if let Some(wanted) = self.reconciler.desired_grants.lock().get(&definition.name) {
-            wanted.reduce(&mut definition);
-        }
-        definition
-    }
-
-    /// After a restart, installs the previous version if it differs from the desired one, which is then
-    /// rolled out beside it.
-    async fn install_previous(&self, wanted: &Value) -> Result<(), SyncError> {
-        let history = self.history().read().await?;
-        let ran = history.iter().find(|recorded| self.has_run(recorded));
-        if let Some(recorded) = ran.filter(|recorded| recorded.spec != *wanted) {
-            // If it does not load, there is no stable version to roll out beside.
-            self.install_revision(recorded).await;
-        }
-        Ok(())
-    }
-
-    /// Updates the list of controllers that have run before but of which no version runs.
-    fn note_down(&self, has_run: bool, outcome: &SyncOutcome) {
-        let mut down = self.reconciler.down.lock();
-        if has_run && self.controller().is_none() {
-            let reason =
-                if let SyncOutcome::Refused(reason) = outcome { reason } else { "none of its revisions can run" };
-            down.insert(self.name().to_owned(), reason.to_owned());
-        } else {
-            down.remove(self.name());
-        }
-    }
-
-    /// After a restart, if the desired definition fails to load, installs the previous revision, else the
-    /// newest that loads. Returns whether any revision has ever run.
-    async fn install_fallback(&self) -> Result<bool, String> {
-        let history = self.history().read().await.map_err(|error| chain(&error))?;
-        // Rolled-back revisions are not tried again automatically.
-        let others = history.iter().rev().filter(|recorded| !recorded.rolled_back && !self.has_run(recorded));
-        for recorded in history.iter().filter(|recorded| self.has_run(recorded)).chain(others) {
-            if self.install_revision(recorded).await {
-                break;
-            }
-        }
-        Ok(!history.is_empty())
-    }
-
-    /// Returns whether a revision is the one in the last written status.
-    fn has_run(&self, recorded: &ControllerRevision) -> bool {
-        self.resource.status()["revision"].as_u64() == Some(recorded.number)
-    }
-
-    /// Installs a revision when nothing runs. Returns whether it loads.
-    async fn install_revision(&self, ControllerRevision { number, spec, .. }: &ControllerRevision) -> bool {
-        let Ok(wanted) = DesiredController::of_revision(spec, &self.resource) else { return false };
-        let Ok(LoadedDefinition { definition, .. }) = self.load(wanted).await else { return false };
-        if self.install(self.reduce_grants(definition), desired::suspension(&self.resource)).await.is_err() {
-            return false;
-        }
-        self.set_applied(None, *number);
-        true
     }
 
     /// Writes the status after a reconcile. Returns the resource's revision afterwards.
