@@ -50,7 +50,9 @@ until_prints() {{
     sleep 0.2
   done
   echo "$2 does not print: $1"
-  eval "$2"
+  eval "$2" || true
+  homeostat get controllers -o yaml || true
+  homeostat queue hello || true
   exit 1
 }}
 {lines}wait %1
