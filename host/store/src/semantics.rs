@@ -81,7 +81,7 @@ pub struct WriteContext {
     pub manager: String,
     /// The storage version of the kind, and the schema of the written version.
     pub version: VersionSchema,
-    /// The subresource of [`Request::subresource`].
+    /// The subresource of [`Request::subresource`](crate::Request::subresource).
     pub subresource: Option<Subresource>,
     /// What the decision validates.
     pub validation: Validation,

@@ -1,4 +1,5 @@
-//! What a controller runs where the desired definition cannot be installed: an earlier revision, or fewer grants.
+//! Installs an earlier revision of a controller, or the current one with fewer grants, where the desired definition cannot be
+//! installed.
 
 use homeostat_component::Severity;
 use serde_json::Value;
@@ -12,7 +13,7 @@ use crate::{Definition, Error};
 
 impl ControllerSync<'_> {
     /// Reduces the grants of the current version to the desired ones, if the desired definition cannot be
-    /// installed or is only on some keys. See [`DesiredGrants`].
+    /// installed or is only on some keys. See [`DesiredGrants`](super::grant_reduction::DesiredGrants).
     pub(super) async fn apply_grant_reduction(&self) -> Result<(), SyncError> {
         let Some(running) = self.host.definition(self.name()) else { return Ok(()) };
         let kept = self.reduce_grants(running.clone());
