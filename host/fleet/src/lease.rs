@@ -19,6 +19,7 @@ mod messages;
 #[cfg(test)]
 mod tests;
 
+use std::mem;
 use std::time::Duration;
 
 pub use self::messages::{AcquireCondition, Action, Answer, Event, Request, RequestId};
@@ -39,6 +40,8 @@ pub struct Lease {
     must_read: bool,
     /// No request is sent before.
     next_at: Duration,
+    /// Whether the request in flight is followed by a renewal at once.
+    renews_again: bool,
     /// A host that waits looks at the record again.
     poll_at: Duration,
     requests: u64,
@@ -111,6 +114,7 @@ impl Lease {
             in_flight: None,
             must_read: true,
             next_at: Duration::ZERO,
+            renews_again: false,
             poll_at: Duration::ZERO,
             requests: 0,
             random: seed,
@@ -193,6 +197,7 @@ impl Lease {
             Event::Observed(observation) => self.observed(now, observation, &mut actions),
             Event::Candidacy(candidacy) => self.candidacy = candidacy,
             Event::Release { preferred_holder } => self.end_term(now, preferred_holder, &mut actions),
+            Event::Renew => self.renew_soon(now),
             Event::Fenced { epoch } if self.epoch() == Some(epoch) => self.lose(now, &mut actions),
             Event::Fenced { .. } => {}
             Event::WorkersEnded => self.workers_ended(now),
@@ -250,15 +255,20 @@ impl Lease {
     fn wait(&mut self, now: Duration) {
         self.state = State::Waiting;
         self.in_flight = None;
+        self.renews_again = false;
         self.must_read = true;
         self.next_at = now;
     }
 
     fn answered(&mut self, now: Duration, request: &InFlight, answer: Answer, actions: &mut Vec<Action>) {
+        let renews_again = mem::take(&mut self.renews_again);
         match (request.kind, answer) {
             (RequestKind::Read, Answer::Found(observation)) => self.found(now, observation, actions),
             (RequestKind::Acquire, Answer::Stored { version, epoch }) => {
                 self.begin_term(now, request.sent, version, epoch, actions);
+                if renews_again {
+                    self.next_at = now;
+                }
             }
             (RequestKind::Renew, Answer::Stored { version, .. }) => {
                 if let State::Held(term) | State::Releasing(term) = &mut self.state {
@@ -266,7 +276,7 @@ impl Lease {
                     term.renewed = request.sent;
                 }
                 self.next_at = match self.state {
-                    State::Held(_) => request.sent + self.spread(self.times.retry_period),
+                    State::Held(_) if !renews_again => request.sent + self.spread(self.times.retry_period),
                     _ => now,
                 };
             }
@@ -289,6 +299,17 @@ impl Lease {
         self.state = if is_working { State::Held(term) } else { State::Releasing(term) };
         if is_working {
             actions.push(Action::Begin { epoch });
+        }
+    }
+
+    /// Renews a term at once, or after the answer to the request in flight.
+    fn renew_soon(&mut self, now: Duration) {
+        match &self.state {
+            _ if self.in_flight.is_some() => self.renews_again = true,
+            // A store that does not answer is not asked more often.
+            State::Held(_) if !self.must_read => self.next_at = now,
+            // The next request tells the change.
+            _ => {}
         }
     }
 

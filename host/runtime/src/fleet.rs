@@ -200,8 +200,10 @@ impl Fleet {
 
     /// Starts to hold a lease that is of no controller of a guest, until the fleet is stopped.
     fn keep_own(&self, lease: KeptLease) -> Arc<LeaseKeeper> {
+        // Whoever sees no keeper here has a change told with the first request of it.
+        let mut own = self.own.lock();
         let keeper = Arc::new(LeaseKeeper::start(self, lease));
-        self.own.lock().push(Arc::clone(&keeper));
+        own.push(Arc::clone(&keeper));
         keeper
     }
 
@@ -210,12 +212,15 @@ impl Fleet {
         self.identity.other(self.others.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Tells the other hosts where this one serves its API, with the next renewals of its own leases.
+    /// Tells the other hosts at once where this one serves its API: it renews its own leases.
     pub(crate) fn set_address(&self, address: &str) {
         let mut description = self.description.lock();
         description.set_address(address);
         self.described.lock().iter().for_each(|requests| requests.describe(&description.text()));
         drop(description);
+        let own = self.own.lock();
+        own.iter().filter(|keeper| keeper.gate.lease.is_of_host()).for_each(|keeper| keeper.renew());
+        drop(own);
         self.mirror.look_soon();
     }
 

@@ -90,6 +90,9 @@ pub enum Event {
         /// The host that shall be next.
         preferred_holder: Option<Identity>,
     },
+    /// What the record tells has changed: a term is renewed before its time. A request that is on its way may have been
+    /// sent before the change.
+    Renew,
     /// A store refused a write of this epoch: another term has begun, or the fence is gone.
     Fenced {
         /// The epoch of the write.

@@ -169,6 +169,41 @@ fn a_renewal_counts_from_its_sending() {
 }
 
 #[test]
+fn a_change_of_what_a_record_tells_is_renewed_at_once() {
+    let mut lease = held(100.0);
+    let (id, request) = sent(&lease.step(seconds(100.5), Event::Renew));
+    assert_eq!(request, Request::Renew { expected: Version(7), epoch: Epoch(7) });
+    // The renewal on its way may tell what was before the second change.
+    assert_eq!(lease.step(seconds(100.6), Event::Renew), []);
+    let actions = answer(&mut lease, 100.7, id, Answer::Stored { version: Version(8), epoch: Epoch(7) });
+    let (id, request) = sent(&actions);
+    assert_eq!(request, Request::Renew { expected: Version(8), epoch: Epoch(7) });
+    assert_eq!(answer(&mut lease, 100.8, id, Answer::Stored { version: Version(9), epoch: Epoch(7) }), []);
+    let (at, _, _) = next_request(&mut lease, 110.0).unwrap();
+    assert!((102.0..104.0).contains(&at), "{at}");
+}
+
+#[test]
+fn a_change_beside_an_acquisition_is_renewed_after_it_and_one_of_a_waiting_host_is_not_sent() {
+    let (mut lease, actions) = waiting(100.0, Observation::Absent { fence: None });
+    let (id, _) = sent(&actions);
+    assert_eq!(lease.step(seconds(100.1), Event::Renew), []);
+    let actions = answer(&mut lease, 100.2, id, Answer::Stored { version: Version(7), epoch: Epoch(7) });
+    assert_eq!(actions[0], Action::Begin { epoch: Epoch(7) });
+    assert_eq!(sent(&actions).1, Request::Renew { expected: Version(7), epoch: Epoch(7) });
+    let (mut lease, _) = waiting(100.0, present(5, Some(other()), 2));
+    assert_eq!(lease.step(seconds(100.1), Event::Renew), []);
+}
+
+#[test]
+fn a_change_sends_no_more_requests_to_a_store_that_does_not_answer() {
+    let mut lease = held(100.0);
+    let (id, _) = sent(&lease.step(seconds(100.5), Event::Renew));
+    assert_eq!(answer(&mut lease, 100.6, id, Answer::Unknown), []);
+    assert_eq!(lease.step(seconds(100.7), Event::Renew), []);
+}
+
+#[test]
 fn a_lost_answer_counts_as_not_renewed_and_the_record_is_read_before_the_next_write() {
     let mut lease = held(100.0);
     let (_, late, _) = next_request(&mut lease, 110.0).unwrap();
@@ -322,6 +357,7 @@ enum Input {
     Observed(Observation),
     Candidacy(Option<Duration>),
     Release,
+    Renew,
     Fenced(Epoch),
     WorkersEnded,
 }
@@ -347,6 +383,7 @@ fn inputs() -> impl Strategy<Value = Vec<(u64, Input)>> {
         2 => observations().prop_map(Input::Observed),
         1 => prop_oneof![Just(None), Just(Some(Duration::ZERO)), Just(Some(seconds(1.0)))].prop_map(Input::Candidacy),
         1 => Just(Input::Release),
+        1 => Just(Input::Renew),
         1 => (1..20_u64).prop_map(|epoch| Input::Fenced(Epoch(epoch))),
         2 => Just(Input::WorkersEnded),
     ];
@@ -378,6 +415,7 @@ proptest! {
                 Input::Observed(observation) => Event::Observed(observation),
                 Input::Candidacy(candidacy) => Event::Candidacy(candidacy),
                 Input::Release => Event::Release { preferred_holder: Some(other()) },
+                Input::Renew => Event::Renew,
                 Input::Fenced(epoch) => Event::Fenced { epoch },
                 Input::WorkersEnded if is_working => Event::WorkersEnded,
                 Input::WorkersEnded => continue,

@@ -168,6 +168,12 @@ impl LeaseKeeper {
         let _full = self.events.try_send(Event::Candidacy(Some(delay)));
     }
 
+    /// Renews the lease before its time, so that the other hosts see what its record tells now.
+    pub(super) fn renew(&self) {
+        // A full channel loses this, and the next renewal tells the same.
+        let _full = self.events.try_send(Event::Renew);
+    }
+
     /// Gives the lease up for good: the workers finish, then another host may begin. [`LeaseKeeper::ended`] says when
     /// that is done.
     pub(super) fn leave(&self) {

@@ -26,7 +26,7 @@ impl Host {
         self.inner.context.fleet.documents()
     }
 
-    /// Tells the other hosts where this one serves its API, with the next renewals of its own leases.
+    /// Tells the other hosts at once where this one serves its API: it renews its own leases.
     pub fn set_address(&self, address: &str) {
         self.inner.context.fleet.set_address(address);
     }
