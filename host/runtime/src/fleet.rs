@@ -200,7 +200,7 @@ impl Fleet {
 
     /// Starts to hold a lease that is of no controller of a guest, until the fleet is stopped.
     fn keep_own(&self, lease: KeptLease) -> Arc<LeaseKeeper> {
-        // Whoever sees no keeper here has a change told with the first request of it.
+        // Under the lock: a keeper that is not listed yet tells a new address with its first request.
         let mut own = self.own.lock();
         let keeper = Arc::new(LeaseKeeper::start(self, lease));
         own.push(Arc::clone(&keeper));

@@ -120,8 +120,8 @@ struct SharedStore {
     /// Cache for the later pages of lists.
     changes_since: ChangesSinceCache,
     examined: ExaminedResources,
-    /// The last acknowledged revision, which reads and watches can see. Advanced after the events are in
-    /// `recent`; the remaining watches are notified after the acknowledgements.
+    /// The last durable revision, which reads and watches can see. Advanced under the lock of `recent`, which has no
+    /// later event; most watches are notified after the acknowledgements.
     tip: RevisionNotifier,
     /// The state of the pages. Never ahead of `tip`, except while a batch is being published. Also notified
     /// when the file was reopened, or could not be.

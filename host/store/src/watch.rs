@@ -241,11 +241,21 @@ impl RevisionNotifier {
         WaitGroup(self.joined.fetch_add(1, Ordering::Relaxed) % GROUPS)
     }
 
-    /// Publishes a new revision and wakes the first group. [`RevisionNotifier::notify_rest`] has to follow.
-    pub(crate) fn advance(&self, revision: Revision) {
+    /// Publishes a new revision. [`RevisionNotifier::notify_first`] has to follow.
+    pub(crate) fn publish(&self, revision: Revision) {
         self.revision.store(revision.0, Ordering::Release);
+    }
+
+    /// Wakes the first group. [`RevisionNotifier::notify_rest`] has to follow.
+    pub(crate) fn notify_first(&self) {
         self.due.swap(0, Ordering::AcqRel);
         self.notify_next_group();
+    }
+
+    /// Publishes a new revision and wakes the first group. [`RevisionNotifier::notify_rest`] has to follow.
+    pub(crate) fn advance(&self, revision: Revision) {
+        self.publish(revision);
+        self.notify_first();
     }
 
     /// Wakes the remaining groups.

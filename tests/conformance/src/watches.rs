@@ -106,6 +106,27 @@ pub(crate) async fn a_revision_in_the_future_is_refused(make: Make) {
     store.assert_count(current, 1);
 }
 
+/// S8: what a watch has delivered, a read finds. A reconciler takes a resource that it does not find for deleted.
+pub(crate) async fn what_a_watch_has_delivered_a_read_finds(make: Make) {
+    let store = make(Options::default()).await;
+    let begin = store.begin().await;
+    let mut watch = store.watch(store.scope(), begin.at).await.unwrap();
+    let names: Vec<String> = (0..100).map(|number| format!("thing-{number}")).collect();
+    let creations = async {
+        for name in &names {
+            create(&**store, store.thing(name, json!({}))).await;
+        }
+    };
+    let reads = async {
+        for name in &names {
+            let event = next(&mut watch).await.unwrap();
+            let found = store.get(event.resource.key()).await.unwrap();
+            assert_eq!((found.key().name(), found.revision()), (name.as_str(), event.revision));
+        }
+    };
+    tokio::join!(creations, reads);
+}
+
 /// Makes changes that the store sees one by one.
 async fn churn(store: &Fixture, begin: &mut Begin, rounds: u64) {
     for round in 0..rounds {

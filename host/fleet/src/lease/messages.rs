@@ -90,8 +90,8 @@ pub enum Event {
         /// The host that shall be next.
         preferred_holder: Option<Identity>,
     },
-    /// What the record tells has changed: a term is renewed before its time. A request that is on its way may have been
-    /// sent before the change.
+    /// The description of the record has changed: the host renews a term before its time. A request that is on its way may
+    /// have the former description.
     Renew,
     /// A store refused a write of this epoch: another term has begun, or the fence is gone.
     Fenced {

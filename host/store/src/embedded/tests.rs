@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Waker};
 
 use proptest::prelude::*;
-use redb::backends::FileBackend;
+use redb::backends::{FileBackend, InMemoryBackend};
 use redb::{ReadableDatabase, StorageBackend, TableDefinition};
 use serde_json::{Value, json};
 
@@ -43,6 +43,9 @@ fn on(path: &Path, broken: &Arc<AtomicBool>) -> EmbeddedStore {
     drop(open::store(&place, &Options::default()).expect("a new store"));
     EmbeddedStore::start(place, burning(path, broken).open(), Options::default()).expect("it is a store")
 }
+
+/// Writes beside a reader of the events in memory.
+const WRITES: usize = 5000;
 
 fn pod(name: &str) -> Write {
     Write::Create { document: json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}}) }
@@ -93,6 +96,36 @@ async fn after_a_failed_commit_writes_are_refused_and_reads_go_on() {
     let store = EmbeddedStore::open(&path, Options::default()).expect("it can be opened again");
     assert_eq!(store.get(&key("a")).await, Ok(first));
     store.write(pod("c")).await.expect("the disk works");
+}
+
+/// S8: what a watch has delivered, a read finds. A read waits for the pages of the published revision, so no event may
+/// be in memory before its revision is published: a watch that is behind would deliver it.
+#[tokio::test]
+async fn no_event_can_be_read_before_its_revision_is_published() {
+    let store = EmbeddedStore::over(InMemoryBackend::new(), Options::default()).expect("a new store");
+    let (shared, ended) = (Arc::clone(&store.shared), Arc::new(AtomicBool::new(false)));
+    let reading = std::thread::spawn({
+        let ended = Arc::clone(&ended);
+        move || {
+            let (mut seen, mut last) = (0, Revision::ZERO);
+            while !ended.load(Ordering::Relaxed) {
+                let newest = shared.recent.read().expect("no thread panics while holding the events").newest();
+                let published = shared.tip.revision();
+                assert!(published >= newest, "an event of {newest} can be read, and {published} is published");
+                seen += usize::from(newest > last);
+                last = newest;
+            }
+            seen
+        }
+    });
+    for number in 0..WRITES {
+        store.write(pod(&format!("p{number}"))).await.expect("memory works");
+        if reading.is_finished() {
+            break;
+        }
+    }
+    ended.store(true, Ordering::Relaxed);
+    assert!(reading.join().expect("every event was published") > 0);
 }
 
 #[tokio::test]

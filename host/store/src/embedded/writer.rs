@@ -402,8 +402,11 @@ fn publish(shared: &SharedStore, changes: &[UnappliedChange], options: &Options)
         for change in changes {
             recent.push(change.event.clone(), change.event.memory_bytes(), now);
         }
+        // Under the lock: a watch that is behind reads these events before it is woken for them. A read that follows such
+        // an event waits for the pages of this revision.
+        shared.tip.publish(last.event.revision);
     }
-    shared.tip.advance(last.event.revision);
+    shared.tip.notify_first();
 }
 
 /// Reads the current metadata of the store.
