@@ -19,9 +19,9 @@ const DIFFERENCES_MAX: usize = 3;
 /// Stored changes of a thousand after which the owners may differ.
 const OWNER_DIFFERENCES_MAX: usize = 10;
 
-/// Groups whose resources are not changed here. In `events.k8s.io`, some changes are a named difference. A kube-apiserver
-/// writes the status of the kinds of the others by itself, which makes their revisions differ.
-const GROUPS_LEFT_OUT: [&str; 3] = ["events.k8s.io", "apiregistration.k8s.io", "flowcontrol.apiserver.k8s.io"];
+/// Groups whose resources are not changed here. A kube-apiserver writes the status of their kinds by itself, which makes their
+/// revisions differ.
+const GROUPS_LEFT_OUT: [&str; 2] = ["apiregistration.k8s.io", "flowcontrol.apiserver.k8s.io"];
 
 /// Returns one resource of each kind that is changed.
 fn bases() -> Vec<Value> {

@@ -2,7 +2,7 @@
 //!
 //! Source: `pkg/apis/core/v1/conversion.go` and `pkg/apis/events/v1/conversion.go` of Kubernetes.
 
-use homeostat_store::Kind;
+use homeostat_store::{Error, Kind};
 use serde_json::{Map, Value};
 
 /// The group.
@@ -29,21 +29,25 @@ pub(crate) fn stored_kind() -> Kind {
     Kind::new("", "v1", "Event")
 }
 
-/// Renames the fields of an event, or of a merge patch of one, to those of the core group.
+/// Renames the fields of an event, or of a merge patch of one, to those of the core group. The operations of a JSON patch
+/// get the paths of that group.
 pub(crate) fn to_core(document: Value) -> Value {
-    renamed(document, &stored_kind(), |(core, other)| (other, core))
+    match document {
+        Value::Array(operations) => operations.into_iter().map(operation_to_core).collect(),
+        document => renamed(document, &stored_kind()),
+    }
 }
 
 /// Renames the fields of a stored event to those of this group.
 pub(crate) fn from_core(document: Value) -> Value {
-    renamed(document, &kind(), |(core, other)| (core, other))
+    renamed(document, &kind())
 }
 
-/// Returns the JSON pointer of a selected field in the core group.
+/// Returns the JSON pointer of a field in the core group.
 pub(crate) fn pointer_to_core(pointer: &str) -> String {
-    let rest = pointer.strip_prefix('/').unwrap_or(pointer);
+    let Some(rest) = pointer.strip_prefix('/') else { return pointer.to_owned() };
     let (first, below) = rest.split_once('/').map_or((rest, None), |(first, below)| (first, Some(below)));
-    let core = FIELDS.iter().find(|(_, other)| *other == first).map_or(first, |(core, _)| core);
+    let core = other_name(first);
     below.map_or_else(|| format!("/{core}"), |below| format!("/{core}/{below}"))
 }
 
@@ -51,29 +55,89 @@ pub(crate) fn pointer_to_core(pointer: &str) -> String {
 pub(crate) fn path_from_core(path: &str) -> String {
     let end = path.find(['.', '[']).unwrap_or(path.len());
     let (first, below) = path.split_at(end);
-    let other = FIELDS.iter().find(|(core, _)| *core == first).map_or(first, |(_, other)| other);
-    format!("{other}{below}")
+    format!("{}{below}", other_name(first))
 }
 
-fn renamed(
-    document: Value,
-    kind: &Kind,
-    direction: fn((&'static str, &'static str)) -> (&'static str, &'static str),
-) -> Value {
+/// Returns the name of a field in the other group. A name that one group alone knows belongs to an unknown field in the other:
+/// it gets the name that is unknown there, and none gets the name of another field.
+fn other_name(name: &str) -> &str {
+    let other = |(core, other): &(&'static str, &'static str)| match name {
+        name if name == *core => Some(*other),
+        name if name == *other => Some(*core),
+        _ => None,
+    };
+    FIELDS.iter().find_map(other).unwrap_or(name)
+}
+
+fn renamed(document: Value, kind: &Kind) -> Value {
     let Value::Object(fields) = document else { return document };
     let rename = |(name, value): (String, Value)| {
-        let known = FIELDS.iter().map(|pair| direction(*pair)).find(|(from, _)| *from == name);
-        let value = if name == "apiVersion" { kind.api_version().into() } else { value };
-        (known.map_or(name, |(_, to)| to.to_owned()), value)
+        let value = match name.as_str() {
+            "apiVersion" => kind.api_version().into(),
+            "metadata" => with_owners(value, kind),
+            _ => value,
+        };
+        (other_name(&name).to_owned(), value)
     };
     Value::Object(fields.into_iter().map(rename).collect::<Map<_, _>>())
+}
+
+/// Renames the fields in `managedFields`.
+fn with_owners(mut metadata: Value, kind: &Kind) -> Value {
+    let owners = metadata.get_mut("managedFields").and_then(Value::as_array_mut);
+    for owner in owners.into_iter().flatten().filter_map(Value::as_object_mut) {
+        if let Some(version) = owner.get_mut("apiVersion") {
+            *version = kind.api_version().into();
+        }
+        if let Some(Value::Object(fields)) = owner.get_mut("fieldsV1") {
+            let rename = |(name, value): (String, Value)| match name.strip_prefix("f:") {
+                Some(field) => (format!("f:{}", other_name(field)), value),
+                None => (name, value),
+            };
+            *fields = std::mem::take(fields).into_iter().map(rename).collect();
+        }
+    }
+    metadata
+}
+
+/// Names the fields of a conflict, and the version that their managers wrote, as this group does.
+pub(crate) fn conflict_from_core(error: Error) -> Error {
+    let Error::ApplyConflict { key, mut conflicts } = error else { return error };
+    for conflict in &mut conflicts {
+        conflict.field = format!(".{}", path_from_core(conflict.field.trim_start_matches('.')));
+        conflict.version = conflict.version.take().map(|_| kind().api_version());
+    }
+    // The fields of one manager are in the order of their names.
+    for owned in conflicts.chunk_by_mut(|one, next| one.owner() == next.owner()) {
+        owned.sort_by(|one, other| one.field.cmp(&other.field));
+    }
+    Error::ApplyConflict { key, conflicts }
+}
+
+fn operation_to_core(operation: Value) -> Value {
+    let Value::Object(mut operation) = operation else { return operation };
+    let path = operation.get("path").and_then(Value::as_str).unwrap_or_default().to_owned();
+    if let Some(value) = operation.get_mut("value") {
+        match path.as_str() {
+            "" => *value = to_core(std::mem::take(value)),
+            "/apiVersion" if *value == kind().api_version() => *value = stored_kind().api_version().into(),
+            "/metadata" => *value = with_owners(std::mem::take(value), &stored_kind()),
+            _ => {}
+        }
+    }
+    for name in ["path", "from"] {
+        if let Some(Value::String(pointer)) = operation.get_mut(name) {
+            *pointer = pointer_to_core(pointer);
+        }
+    }
+    operation.into()
 }
 
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
-    use super::{from_core, pointer_to_core, to_core};
+    use super::{from_core, path_from_core, pointer_to_core, to_core};
 
     #[test]
     fn fields_have_other_names_in_each_group() {
@@ -87,5 +151,41 @@ mod tests {
         assert_eq!(from_core(core), event);
         assert_eq!(pointer_to_core("/regarding/name"), "/involvedObject/name");
         assert_eq!(pointer_to_core("/metadata/name"), "/metadata/name");
+    }
+
+    #[test]
+    fn a_field_of_the_other_group_is_unknown_and_not_another_field() {
+        let core = to_core(json!({ "note": "a", "message": "b" }));
+        assert_eq!(core, json!({ "message": "a", "note": "b" }));
+        assert_eq!((path_from_core("note"), path_from_core("message.x")), ("message".to_owned(), "note.x".to_owned()));
+    }
+
+    #[test]
+    fn a_json_patch_has_the_paths_of_the_core_group() {
+        let patch = json!([
+            { "op": "test", "path": "/apiVersion", "value": "events.k8s.io/v1" },
+            { "op": "replace", "path": "/regarding/name", "value": "q" },
+            { "op": "copy", "from": "/note", "path": "/metadata/annotations/note" },
+            { "op": "replace", "path": "", "value": { "note": "n" } },
+            "no operation",
+        ]);
+        let core = json!([
+            { "op": "test", "path": "/apiVersion", "value": "v1" },
+            { "op": "replace", "path": "/involvedObject/name", "value": "q" },
+            { "op": "copy", "from": "/message", "path": "/metadata/annotations/note" },
+            { "op": "replace", "path": "", "value": { "message": "n" } },
+            "no operation",
+        ]);
+        assert_eq!(to_core(patch), core);
+    }
+
+    #[test]
+    fn the_owners_of_fields_have_the_names_of_the_group() {
+        let owners = |version: &str, field: &str| {
+            let fields = json!({ "f:metadata": {}, field: {} });
+            json!({ "metadata": { "managedFields": [{ "apiVersion": version, "manager": "m", "fieldsV1": fields }] } })
+        };
+        assert_eq!(from_core(owners("v1", "f:message")), owners("events.k8s.io/v1", "f:note"));
+        assert_eq!(to_core(owners("events.k8s.io/v1", "f:note")), owners("v1", "f:message"));
     }
 }

@@ -44,6 +44,7 @@ mod encoder;
 mod error;
 mod event_cache;
 mod event_versions;
+mod event_writes;
 mod events;
 mod eviction;
 mod field_selector;

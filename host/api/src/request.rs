@@ -59,11 +59,14 @@ impl RequestContext<'_> {
     /// group, and an autoscaler those of the stored version.
     pub(crate) fn document(&self) -> Result<Value, Failure> {
         let document = self.parse_body()?;
-        if !document.is_object() || *self.method == Method::DELETE {
+        if *self.method == Method::DELETE {
             return Ok(document);
         }
         if self.has_event_version() {
             return Ok(event_versions::to_core(document));
+        }
+        if !document.is_object() {
+            return Ok(document);
         }
         let is_whole = *self.method != Method::PATCH || self.applies();
         Ok(if is_whole && self.has_autoscaler_version() { autoscaler::to_v2(document) } else { document })

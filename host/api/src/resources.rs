@@ -15,8 +15,8 @@ use crate::request::{RequestContext, ResourceRequest};
 use crate::state::Api;
 use crate::status::{Failure, success};
 use crate::{
-    binding, certificate_requests, collection, event_versions, events, eviction, health, list, negotiate, pod_streams,
-    scale, status_part, token_request, warnings, watch, write_refusals, write_warnings,
+    binding, certificate_requests, collection, event_versions, event_writes, events, eviction, health, list, negotiate,
+    pod_streams, scale, status_part, token_request, warnings, watch, write_refusals, write_warnings,
 };
 
 /// Reports the result of a write, which Kubernetes does not: `created`, `configured` or `unchanged`.
@@ -152,14 +152,6 @@ async fn create(request: &ResourceRequest<'_>) -> Result<Response, Failure> {
     }
     fill_in(&mut document, request, http.target.namespace, None)?;
     let name = document.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default().to_owned();
-    if http.has_event_version() {
-        let violations = homeostat_builtin::check_new_event(&document);
-        if !violations.is_empty() {
-            http.warnings.add(write_warnings::of_document(request, &document));
-            let what = format!("Event.events.k8s.io {name:?}");
-            return Err(Failure::from(Error::invalid_fields(what, violations)).named(&name));
-        }
-    }
     certificate_requests::set_requester(info, &mut document, http.caller.as_deref());
     write(request, Write::Create { document }).await.map_err(|failure| failure.named(&name))
 }
@@ -380,6 +372,15 @@ async fn delete(request: &ResourceRequest<'_>, key: Key) -> Result<Response, Fai
 
 /// Writes, and responds with the resulting resource.
 pub(crate) async fn write(request: &ResourceRequest<'_>, write: Write) -> Result<Response, Failure> {
+    if request.http.has_event_version() {
+        event_writes::write(request, write).await
+    } else {
+        carry_out(request, write).await
+    }
+}
+
+/// As [`write()`], without the checks of a group that is not stored.
+pub(crate) async fn carry_out(request: &ResourceRequest<'_>, write: Write) -> Result<Response, Failure> {
     let duplicates = request.duplicates()?;
     let mut asked = request.write(write)?;
     if asked.field_validation == FieldValidation::Strict && !duplicates.is_empty() {

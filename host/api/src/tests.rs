@@ -176,6 +176,7 @@ mod clients;
 mod collections;
 mod dialect;
 mod dressed;
+mod events;
 mod guarded;
 mod hosts;
 mod openapi;

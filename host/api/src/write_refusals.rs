@@ -6,6 +6,7 @@ use homeostat_runtime::Error::{self, Store};
 use homeostat_store::{Change, Precondition, Request, Resource};
 use serde_json::Value;
 
+use crate::event_versions;
 use crate::request::ResourceRequest;
 use crate::status::Failure;
 use crate::write_warnings::{duplicate_field, unknown_field};
@@ -32,6 +33,10 @@ fn is_of_list(path: &str, reason: &str) -> bool {
 /// Returns the refusal of a write, in the words of Kubernetes.
 pub(crate) fn of(request: &ResourceRequest<'_>, error: Error) -> Failure {
     let kind = &request.info.kind;
+    let error = match error {
+        Store(error) if request.http.has_event_version() => Store(event_versions::conflict_from_core(error)),
+        error => error,
+    };
     let is_patch = request.http.method == Method::PATCH && !request.http.applies();
     match &error {
         Store(unknown @ homeostat_store::Error::UnknownFields { .. }) if is_patch => {
@@ -103,6 +108,9 @@ pub(crate) fn of_precondition(
 /// Returns a patch as a refusal shows it: one by merge keys as Go prints it.
 pub(crate) fn patch_text(request: &ResourceRequest<'_>) -> String {
     match request.http.change() {
+        Ok(Change::Strategic(patch)) if request.http.has_event_version() => {
+            json_types::go_text(&event_versions::from_core(patch))
+        }
         Ok(Change::Strategic(patch)) => json_types::go_text(&patch),
         _ => String::from_utf8_lossy(&request.http.body).into_owned(),
     }

@@ -19,7 +19,8 @@ mod structural;
 
 pub use kind::{BuiltInKind, definition_of, find, kinds};
 pub use rules::{
-    ADMISSION_VARIABLES, NODE_PORTS, SERVICE_RANGE, check_conversion_webhook, check_new_event, requests_group, warnings,
+    ADMISSION_VARIABLES, NODE_PORTS, SERVICE_RANGE, check_changed_event, check_conversion_webhook, check_new_event,
+    requests_group, warnings,
 };
 pub use structural::{published, published_type, schema};
 

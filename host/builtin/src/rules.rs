@@ -37,7 +37,7 @@ use homeostat_store::schema::{Generation, KindRules, Violation};
 use serde_json::{Value, json};
 
 use crate::BuiltInKind;
-pub use events::check_new_event;
+pub use events::{check_changed_event, check_new_event};
 pub use expressions::ADMISSION_VARIABLES;
 pub use registration::requests_group;
 use report::Report;

@@ -112,7 +112,7 @@ macro_rules! all_cases {
                 a_watch_that_is_too_slow_ends_with_expired
                 a_cancelled_wait_loses_nothing
                 a_watch_wakes_up_for_a_later_write
-                what_a_watch_has_delivered_a_read_finds
+                a_read_finds_what_a_watch_has_delivered
                 a_closed_store_ends_its_watches_after_the_last_event
                 list_then_watch_has_neither_gap_nor_duplicate
                 watchers_from_any_revision_see_every_event_once_in_order

@@ -106,8 +106,8 @@ pub(crate) async fn a_revision_in_the_future_is_refused(make: Make) {
     store.assert_count(current, 1);
 }
 
-/// S8: what a watch has delivered, a read finds. A reconciler takes a resource that it does not find for deleted.
-pub(crate) async fn what_a_watch_has_delivered_a_read_finds(make: Make) {
+/// S8: a read finds what a watch has delivered. A reconciler takes a resource that it does not find for deleted.
+pub(crate) async fn a_read_finds_what_a_watch_has_delivered(make: Make) {
     let store = make(Options::default()).await;
     let begin = store.begin().await;
     let mut watch = store.watch(store.scope(), begin.at).await.unwrap();

@@ -37,8 +37,11 @@ impl StoredDocument {
     /// Makes a resource of this name in a namespace of its own, and returns it.
     pub(super) fn make(pair: &Pair, base: &Value, name: &str) -> Self {
         let kind = base["document"]["kind"].as_str().unwrap().to_lowercase();
-        let namespace = format!("{name}-{kind}");
-        let path = base["path"].as_str().unwrap().replace("/default/", &format!("/{namespace}/"));
+        let path = base["path"].as_str().unwrap();
+        // Two groups have a kind of this name.
+        let group = if path.starts_with("/apis/events.k8s.io/") { "-of-its-group" } else { "" };
+        let namespace = format!("{name}-{kind}{group}");
+        let path = path.replace("/default/", &format!("/{namespace}/"));
         if path.contains(&namespace) {
             pair.make_namespace(&namespace);
         }

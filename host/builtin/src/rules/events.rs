@@ -42,6 +42,25 @@ pub(super) fn check(report: &mut Report<'_>) {
     }
 }
 
+/// The fields that an event in the group `events.k8s.io` keeps, in the order of their causes.
+const KEPT: [&str; 14] = [
+    "involvedObject",
+    "reason",
+    "message",
+    "source",
+    "firstTimestamp",
+    "lastTimestamp",
+    "count",
+    // A change of the reason is two causes.
+    "reason",
+    "type",
+    "eventTime",
+    "action",
+    "related",
+    "reportingComponent",
+    "reportingInstance",
+];
+
 /// Returns what forbids to create an event in the group `events.k8s.io`. The event has the fields of the core group, and the
 /// paths are those of Kubernetes, which names but one field as this group does.
 ///
@@ -49,11 +68,6 @@ pub(super) fn check(report: &mut Report<'_>) {
 pub fn check_new_event(event: &Value) -> Vec<Violation> {
     let mut report = Report::new(event, None, None);
     check(&mut report);
-    for violation in &mut report.found {
-        if violation.path == "reportingComponent" {
-            violation.path = "reportingController".to_owned();
-        }
-    }
     check_series(&mut report);
     let is_named = |field: &str| event["metadata"][field].as_str().is_some_and(|name| !name.is_empty());
     if is_named("name") {
@@ -68,18 +82,53 @@ pub fn check_new_event(event: &Value) -> Vec<Violation> {
     if !matches!(kind, "Normal" | "Warning") {
         report.invalid("type", &"".into(), &format!("has invalid value: {kind}"));
     }
-    let is_set = |value: &Value| match value {
-        Value::Null => false,
-        Value::Number(number) => number.as_i64() != Some(0),
-        Value::Object(fields) => fields.values().any(|text| text.as_str().is_some_and(|text| !text.is_empty())),
-        _ => true,
-    };
     for name in ["firstTimestamp", "lastTimestamp", "count", "source"] {
-        if is_set(&event[name]) {
+        if !is_unset(&event[name]) {
             report.invalid(name, &"".into(), "needs to be unset");
         }
     }
-    report.found
+    in_own_group(report.found)
+}
+
+/// Returns what forbids to change an event in the group `events.k8s.io`, where only its series and its metadata change. Both
+/// events have the fields of the core group. The paths are as in [`check_new_event`].
+///
+/// Source: `pkg/apis/core/validation/events.go` of Kubernetes.
+pub fn check_changed_event(event: &Value, old: &Value) -> Vec<Violation> {
+    let mut report = Report::new(event, Some(old), None);
+    check(&mut report);
+    if event["series"] != old["series"] {
+        check_series(&mut report);
+    }
+    for name in KEPT {
+        // A reference to nothing is a reference, and all other fields are as if absent.
+        let is_same = (name != "related" && is_unset(&event[name]) && is_unset(&old[name])) || event[name] == old[name];
+        if !is_same {
+            report.invalid(name, &event[name], "field is immutable");
+        }
+    }
+    in_own_group(report.found)
+}
+
+/// Returns whether a field has the value that it has in Go if it is absent.
+fn is_unset(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::String(text) => text.is_empty(),
+        Value::Number(number) => number.as_i64() == Some(0),
+        Value::Object(fields) => fields.values().all(is_unset),
+        Value::Bool(_) | Value::Array(_) => false,
+    }
+}
+
+/// Names the one field that the causes name as the group `events.k8s.io` does.
+fn in_own_group(mut found: Vec<Violation>) -> Vec<Violation> {
+    for violation in &mut found {
+        if violation.path == "reportingComponent" {
+            violation.path = "reportingController".to_owned();
+        }
+    }
+    found
 }
 
 fn check_series(report: &mut Report<'_>) {

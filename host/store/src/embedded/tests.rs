@@ -98,7 +98,7 @@ async fn after_a_failed_commit_writes_are_refused_and_reads_go_on() {
     store.write(pod("c")).await.expect("the disk works");
 }
 
-/// S8: what a watch has delivered, a read finds. A read waits for the pages of the published revision, so no event may
+/// S8: a read finds what a watch has delivered. A read waits for the pages of the published revision, so no event may
 /// be in memory before its revision is published: a watch that is behind would deliver it.
 #[tokio::test]
 async fn no_event_can_be_read_before_its_revision_is_published() {

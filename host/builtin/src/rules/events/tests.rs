@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::check_new_event;
+use super::{check_changed_event, check_new_event};
 use crate::rules::tests::support::check;
 
 fn event() -> Value {
@@ -46,4 +46,24 @@ fn a_new_event_of_its_own_group_has_no_fields_of_the_core_group() {
         ["reportingController", "reportingController", "reportingController"]
     );
     assert_eq!(found("series", json!({ "count": 1 })), ["series.count", "series.lastObservedTime"]);
+}
+
+#[test]
+fn an_event_of_its_own_group_changes_only_its_series() {
+    let found = |pointer: &str, value: Value| {
+        let mut event = event();
+        event[pointer] = value;
+        let found = check_changed_event(&event, &self::event());
+        found.iter().map(|found| format!("{}: {}", found.path, found.detail)).collect::<Vec<_>>()
+    };
+    assert!(found("series", json!({ "count": 2, "lastObservedTime": "2026-01-01T00:00:00.000000Z" })).is_empty());
+    assert_eq!(
+        found("series", json!({ "count": 1, "lastObservedTime": "2026-01-01T00:00:00.000000Z" })),
+        ["series.count: \"\": should be at least 2"]
+    );
+    assert!(found("source", json!({ "component": "" })).is_empty() && found("count", json!(0)).is_empty());
+    assert_eq!(found("reason", json!("S")), ["reason: \"S\": field is immutable"; 2]);
+    assert_eq!(found("reportingComponent", json!("d")), ["reportingController: \"d\": field is immutable"]);
+    assert_eq!(found("related", json!({})), ["related: {}: field is immutable"]);
+    assert_eq!(found("action", json!("")), ["action: ", "action: \"\": field is immutable"]);
 }
