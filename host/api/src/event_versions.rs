@@ -43,12 +43,20 @@ pub(crate) fn from_core(document: Value) -> Value {
     renamed(document, &kind())
 }
 
-/// Returns the JSON pointer of a field in the core group.
+/// Returns the JSON pointer of a field in the core group. As in Kubernetes, what is before the first slash does not count.
 pub(crate) fn pointer_to_core(pointer: &str) -> String {
-    let Some(rest) = pointer.strip_prefix('/') else { return pointer.to_owned() };
-    let (first, below) = rest.split_once('/').map_or((rest, None), |(first, below)| (first, Some(below)));
-    let core = other_name(first);
-    below.map_or_else(|| format!("/{core}"), |below| format!("/{core}/{below}"))
+    let Some((_, rest)) = pointer.split_once('/') else { return pointer.to_owned() };
+    let mut names: Vec<&str> = rest.split('/').collect();
+    let owned = match names.as_slice() {
+        ["metadata", "managedFields", _, "fieldsV1", field, ..] => field.strip_prefix("f:").map(other_name),
+        _ => None,
+    };
+    let owned = owned.map(|field| format!("f:{field}"));
+    match &owned {
+        Some(field) => names[4] = field,
+        None => names[0] = other_name(names[0]),
+    }
+    format!("/{}", names.join("/"))
 }
 
 /// Returns the path of a field of a stored event, as this group has it.
@@ -85,24 +93,39 @@ fn renamed(document: Value, kind: &Kind) -> Value {
 /// Renames the fields in `managedFields`.
 fn with_owners(mut metadata: Value, kind: &Kind) -> Value {
     let owners = metadata.get_mut("managedFields").and_then(Value::as_array_mut);
-    for owner in owners.into_iter().flatten().filter_map(Value::as_object_mut) {
-        if let Some(version) = owner.get_mut("apiVersion") {
-            *version = kind.api_version().into();
-        }
-        if let Some(Value::Object(fields)) = owner.get_mut("fieldsV1") {
-            let rename = |(name, value): (String, Value)| match name.strip_prefix("f:") {
-                Some(field) => (format!("f:{}", other_name(field)), value),
-                None => (name, value),
-            };
-            *fields = std::mem::take(fields).into_iter().map(rename).collect();
-        }
-    }
+    owners.into_iter().flatten().for_each(|owner| rename_owner(owner, kind));
     metadata
 }
 
-/// Names the fields of a conflict, and the version that their managers wrote, as this group does.
-pub(crate) fn conflict_from_core(error: Error) -> Error {
-    let Error::ApplyConflict { key, mut conflicts } = error else { return error };
+/// Renames the fields in one entry of `managedFields`.
+fn rename_owner(owner: &mut Value, kind: &Kind) {
+    let Some(owner) = owner.as_object_mut() else { return };
+    if let Some(version) = owner.get_mut("apiVersion") {
+        *version = kind.api_version().into();
+    }
+    if let Some(fields) = owner.get_mut("fieldsV1") {
+        rename_owned(fields);
+    }
+}
+
+fn rename_owned(fields: &mut Value) {
+    let Some(fields) = fields.as_object_mut() else { return };
+    let rename = |(name, value): (String, Value)| match name.strip_prefix("f:") {
+        Some(field) => (format!("f:{}", other_name(field)), value),
+        None => (name, value),
+    };
+    *fields = std::mem::take(fields).into_iter().map(rename).collect();
+}
+
+/// Names unknown fields and those of a conflict as this group does, and the version that their managers wrote.
+pub(crate) fn error_from_core(error: Error) -> Error {
+    let (key, mut conflicts) = match error {
+        Error::UnknownFields { fields } => {
+            return Error::UnknownFields { fields: fields.iter().map(|path| path_from_core(path)).collect() };
+        }
+        Error::ApplyConflict { key, conflicts } => (key, conflicts),
+        error => return error,
+    };
     for conflict in &mut conflicts {
         conflict.field = format!(".{}", path_from_core(conflict.field.trim_start_matches('.')));
         conflict.version = conflict.version.take().map(|_| kind().api_version());
@@ -117,11 +140,20 @@ pub(crate) fn conflict_from_core(error: Error) -> Error {
 fn operation_to_core(operation: Value) -> Value {
     let Value::Object(mut operation) = operation else { return operation };
     let path = operation.get("path").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let names: Vec<&str> = path.split('/').skip(1).collect();
     if let Some(value) = operation.get_mut("value") {
-        match path.as_str() {
-            "" => *value = to_core(std::mem::take(value)),
-            "/apiVersion" if *value == kind().api_version() => *value = stored_kind().api_version().into(),
-            "/metadata" => *value = with_owners(std::mem::take(value), &stored_kind()),
+        match names.as_slice() {
+            [] => *value = to_core(std::mem::take(value)),
+            ["apiVersion"] | ["metadata", "managedFields", _, "apiVersion"] if *value == kind().api_version() => {
+                *value = stored_kind().api_version().into();
+            }
+            ["metadata"] => *value = with_owners(std::mem::take(value), &stored_kind()),
+            ["metadata", "managedFields"] => {
+                let owners = value.as_array_mut().into_iter().flatten();
+                owners.for_each(|owner| rename_owner(owner, &stored_kind()));
+            }
+            ["metadata", "managedFields", _] => rename_owner(value, &stored_kind()),
+            ["metadata", "managedFields", _, "fieldsV1"] => rename_owned(value),
             _ => {}
         }
     }
@@ -167,6 +199,10 @@ mod tests {
             { "op": "replace", "path": "/regarding/name", "value": "q" },
             { "op": "copy", "from": "/note", "path": "/metadata/annotations/note" },
             { "op": "replace", "path": "", "value": { "note": "n" } },
+            { "op": "test", "path": "x/note", "value": "n" },
+            { "op": "remove", "path": "/metadata/managedFields/0/fieldsV1/f:note" },
+            { "op": "add", "path": "/metadata/managedFields/-", "value": { "apiVersion": "events.k8s.io/v1", "fieldsV1": { "f:note": {} } } },
+            { "op": "replace", "path": "/metadata/managedFields", "value": [{ "fieldsV1": { "f:regarding": {} } }] },
             "no operation",
         ]);
         let core = json!([
@@ -174,6 +210,10 @@ mod tests {
             { "op": "replace", "path": "/involvedObject/name", "value": "q" },
             { "op": "copy", "from": "/message", "path": "/metadata/annotations/note" },
             { "op": "replace", "path": "", "value": { "message": "n" } },
+            { "op": "test", "path": "/message", "value": "n" },
+            { "op": "remove", "path": "/metadata/managedFields/0/fieldsV1/f:message" },
+            { "op": "add", "path": "/metadata/managedFields/-", "value": { "apiVersion": "v1", "fieldsV1": { "f:message": {} } } },
+            { "op": "replace", "path": "/metadata/managedFields", "value": [{ "fieldsV1": { "f:involvedObject": {} } }] },
             "no operation",
         ]);
         assert_eq!(to_core(patch), core);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::response::Response;
 use homeostat_runtime::Error as HostError;
 use homeostat_store::schema::Violation;
-use homeostat_store::{Error, FieldValidation, Key, Precondition, Request, Resource, Revision, Write, WriteResponse};
+use homeostat_store::{Error, FieldValidation, Key, Request, Resource, Write, WriteResponse};
 use serde_json::Value;
 
 use crate::path::Target;
@@ -19,29 +19,43 @@ struct PlannedWrite {
     violations: Vec<Violation>,
     /// The name of the event.
     name: String,
-    /// The revision of the event before the write; `None` if there was none.
-    revision: Option<Revision>,
+    /// The event before the write; `None` if there was none.
+    previous: Option<Arc<Resource>>,
 }
 
 /// Writes an event, unless its group forbids that, and responds with it.
 ///
-/// The write relies on the event that was checked. If others change it meanwhile, the check is repeated, unless the client names
+/// A change relies on the event that was checked. If others change it meanwhile, the check is repeated, unless the client names
 /// a revision.
 pub(crate) async fn write(request: &ResourceRequest<'_>, write: Write) -> Result<Response, Failure> {
+    let duplicates = request.duplicates()?;
+    let is_strict = matches!(request.params.unknown(), Ok(FieldValidation::Strict));
+    // Events are created often, and need no dry run for that.
+    let is_right =
+        matches!(&write, Write::Create { document } if homeostat_builtin::check_new_event(document).is_empty());
+    // A body with duplicate fields is refused before its content.
+    let is_plain = is_right || (is_strict && !duplicates.is_empty());
+    if is_plain {
+        return carry_out(request, write).await;
+    }
     let mut tries = PATCH_TRIES;
     loop {
         let planned = plan(request, &write).await?;
-        let Some(PlannedWrite { violations, name, revision }) = planned else {
+        let Some(PlannedWrite { violations, name, previous }) = planned else {
             return carry_out(request, write).await;
         };
         if !violations.is_empty() {
             let what = format!("{}.{} {name:?}", request.info.kind.name, event_versions::GROUP);
             let error = HostError::Store(Error::invalid_fields(what, violations));
+            request.http.warnings.add(duplicates.iter().map(|path| write_warnings::duplicate_field(path)));
             request.http.warnings.add(write_warnings::of_refusal(request, &error).await);
             return Err(Failure::from(error).named(&name));
         }
         tries -= 1;
-        let (bound, is_ours) = at_revision(write.clone(), revision);
+        let (mut bound, is_ours) = (write.clone(), !names_revision(&write));
+        if let Some(previous) = previous {
+            bound.require(previous.revision());
+        }
         match carry_out(request, bound).await {
             Err(failure) if failure.is_conflict() && is_ours && tries > 0 => {}
             answer => return answer,
@@ -56,25 +70,31 @@ async fn plan(request: &ResourceRequest<'_>, write: &Write) -> Result<Option<Pla
     if request.http.applies() {
         asked.field_validation = FieldValidation::Strict;
     }
-    let (document, previous) = match host.write_unreviewed(asked).await {
-        Ok(WriteResponse { resource, previous, .. }) => (resource.document().clone(), previous),
+    let (document, previous, mut violations) = match host.write_unreviewed(asked).await {
+        Ok(WriteResponse { resource, previous, .. }) => (resource.document().clone(), previous, Vec::new()),
         // The group may name more causes than the store.
-        Err(HostError::Store(Error::InvalidFields { .. } | Error::AlreadyExists { .. })) => {
+        Err(HostError::Store(error @ (Error::InvalidFields { .. } | Error::AlreadyExists { .. }))) => {
             let (mut document, previous) = attempted(request, write).await?;
             let schema = host.store().schemas().and_then(|schemas| schemas.of(&request.info.kind).schema);
             if let Some(schema) = schema {
                 schema.prune(&mut document);
             }
-            (document, previous)
+            (document, previous, of_metadata(error))
         }
         Err(_) => return Ok(None),
     };
-    let violations = match &previous {
+    violations.extend(match &previous {
         Some(previous) => homeostat_builtin::check_changed_event(&document, previous.document()),
         None => homeostat_builtin::check_new_event(&document),
-    };
+    });
     let name = document["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-    Ok(Some(PlannedWrite { violations, name, revision: previous.map(|previous| previous.revision()) }))
+    Ok(Some(PlannedWrite { violations, name, previous }))
+}
+
+/// Returns the causes that the metadata has, and that come first. The group repeats those of the other fields.
+fn of_metadata(error: Error) -> Vec<Violation> {
+    let Error::InvalidFields { violations, .. } = error else { return Vec::new() };
+    violations.into_iter().filter(|violation| violation.path.starts_with("metadata")).collect()
 }
 
 /// Returns the event that a write would store, and the one before it.
@@ -101,24 +121,20 @@ async fn attempted(request: &ResourceRequest<'_>, write: &Write) -> Result<(Valu
 fn applied(document: &Value, current: &Value) -> Value {
     let mut event = current.clone();
     let fields = document.as_object().into_iter().flatten().filter(|(name, _)| *name != "metadata");
-    fields.for_each(|(name, value)| event[name] = value.clone());
+    for (name, value) in fields {
+        match (event.get_mut(name), value) {
+            // References are applied as a whole.
+            (Some(Value::Object(merged)), Value::Object(fields)) if ["series", "source"].contains(&name.as_str()) => {
+                merged.extend(fields.clone());
+            }
+            _ => event[name] = value.clone(),
+        }
+    }
     event
 }
 
-/// Returns a write that relies on a revision, unless it names one itself, and whether it does not.
-fn at_revision(mut write: Write, relied: Option<Revision>) -> (Write, bool) {
-    let precondition = match &mut write {
-        Write::Update { document, precondition } => {
-            let named = document["metadata"]["resourceVersion"].as_str().unwrap_or_default();
-            if !named.is_empty() {
-                return (write, false);
-            }
-            precondition
-        }
-        Write::Patch { precondition, .. } => precondition,
-        _ => return (write, false),
-    };
-    let is_ours = precondition.revision.is_none();
-    *precondition = Precondition { revision: precondition.revision.or(relied), ..precondition.clone() };
-    (write, is_ours)
+/// Returns whether a client names the revision of the event that it replaces or applies.
+fn names_revision(write: &Write) -> bool {
+    let (Write::Update { document, .. } | Write::Apply { document, .. }) = write else { return false };
+    document["metadata"]["resourceVersion"].as_str().is_some_and(|revision| !revision.is_empty())
 }

@@ -3,7 +3,7 @@
 use axum::http::Method;
 use homeostat_builtin::json_types;
 use homeostat_runtime::Error::{self, Store};
-use homeostat_store::{Change, Precondition, Request, Resource};
+use homeostat_store::{Change, Kind, Precondition, Request, Resource};
 use serde_json::Value;
 
 use crate::event_versions;
@@ -13,8 +13,9 @@ use crate::write_warnings::{duplicate_field, unknown_field};
 
 /// Returns the refusal of a body with duplicate fields, which also names the unknown ones. A dry run finds those.
 pub(crate) async fn of_duplicates(request: &ResourceRequest<'_>, duplicates: &[String], asked: Request) -> Failure {
-    let unknown = match request.http.api.host.write_unreviewed(Request { dry_run: true, ..asked }).await {
-        Err(Store(homeostat_store::Error::UnknownFields { fields })) => fields,
+    let refused = request.http.api.host.write_unreviewed(Request { dry_run: true, ..asked }).await.err();
+    let unknown = match refused.map(|error| in_group(request, error)) {
+        Some(Store(homeostat_store::Error::UnknownFields { fields })) => fields,
         _ => Vec::new(),
     };
     let unknown = unknown.iter().map(|path| unknown_field(path));
@@ -30,13 +31,23 @@ fn is_of_list(path: &str, reason: &str) -> bool {
     !path.starts_with("metadata") && (is_item_fault || reason.starts_with("duplicate entries for key"))
 }
 
+/// Returns the kind, in the group of the request.
+fn kind_in_group(request: &ResourceRequest<'_>) -> Kind {
+    if request.http.has_event_version() { event_versions::kind() } else { request.info.kind.clone() }
+}
+
+/// Returns an error with the names that fields have in the group of the request.
+fn in_group(request: &ResourceRequest<'_>, error: Error) -> Error {
+    match error {
+        Store(error) if request.http.has_event_version() => Store(event_versions::error_from_core(error)),
+        error => error,
+    }
+}
+
 /// Returns the refusal of a write, in the words of Kubernetes.
 pub(crate) fn of(request: &ResourceRequest<'_>, error: Error) -> Failure {
-    let kind = &request.info.kind;
-    let error = match error {
-        Store(error) if request.http.has_event_version() => Store(event_versions::conflict_from_core(error)),
-        error => error,
-    };
+    let kind = &kind_in_group(request);
+    let error = in_group(request, error);
     let is_patch = request.http.method == Method::PATCH && !request.http.applies();
     match &error {
         Store(unknown @ homeostat_store::Error::UnknownFields { .. }) if is_patch => {
@@ -124,7 +135,7 @@ fn undeclared_fields(request: &ResourceRequest<'_>, fields: &[String]) -> Failur
         [path] => line(path),
         paths => format!("errors:\n  {}", paths.iter().map(line).collect::<Vec<_>>().join("\n  ")),
     };
-    Failure::untyped(&request.info.kind, &document, &reason)
+    Failure::untyped(&kind_in_group(request), &document, &reason)
 }
 
 /// Returns `.spec.containers[name="a"].x` for `spec.containers[0].x`, if the item has a name.

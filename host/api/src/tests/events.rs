@@ -46,6 +46,10 @@ async fn an_event_of_its_own_group_changes_only_its_series_and_metadata() {
     }
     let unknown = patched(&server, OWN, MERGE, &json!({ "message": "m" })).await;
     assert_eq!((unknown.code, &unknown.body["note"]), (200, &json!("n")), "{}", unknown.body);
+    let path = format!("{OWN}/e?fieldValidation=Strict");
+    let strict = answer(server.send("PATCH", &path, MERGE, &json!({ "message": "m" }).to_string()).await).await;
+    let message = strict.body["message"].as_str().unwrap_or_default();
+    assert!(strict.code == 422 && message.contains("unknown field \"message\""), "{}", strict.body);
     let changed = patched(&server, CORE, MERGE, &json!({ "message": "m" })).await;
     assert_eq!((changed.code, &changed.body["message"]), (200, &json!("m")), "{}", changed.body);
     assert_eq!(server.get(&format!("{OWN}/e")).await["note"], "m");

@@ -1,6 +1,7 @@
 //! Events.
 
 use homeostat_store::schema::Violation;
+use jiff::Timestamp;
 use serde_json::Value;
 
 use super::report::Report;
@@ -101,13 +102,33 @@ pub fn check_changed_event(event: &Value, old: &Value) -> Vec<Violation> {
         check_series(&mut report);
     }
     for name in KEPT {
-        // A reference to nothing is a reference, and all other fields are as if absent.
-        let is_same = (name != "related" && is_unset(&event[name]) && is_unset(&old[name])) || event[name] == old[name];
-        if !is_same {
+        let (now, before) = (&event[name], &old[name]);
+        let is_kept = match name {
+            // A reference to nothing is a reference.
+            "related" if now.is_null() || before.is_null() => now.is_null() && before.is_null(),
+            "eventTime" => time(now) == time(before),
+            _ => is_equal(now, before),
+        };
+        if !is_kept {
             report.invalid(name, &event[name], "field is immutable");
         }
     }
     in_own_group(report.found)
+}
+
+/// Returns a time, to the microsecond; `None` for no time.
+fn time(value: &Value) -> Option<i64> {
+    Some(value.as_str()?.parse::<Timestamp>().ok()?.as_microsecond())
+}
+
+/// Returns whether two values are equal in Go, where a field that is absent has a value.
+fn is_equal(one: &Value, other: &Value) -> bool {
+    match (one, other) {
+        (Value::Object(fields), Value::Object(others)) => {
+            fields.keys().chain(others.keys()).all(|name| is_equal(&one[name], &other[name]))
+        }
+        _ => one == other || (is_unset(one) && is_unset(other)),
+    }
 }
 
 /// Returns whether a field has the value that it has in Go if it is absent.

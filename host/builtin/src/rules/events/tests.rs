@@ -65,5 +65,8 @@ fn an_event_of_its_own_group_changes_only_its_series() {
     assert_eq!(found("reason", json!("S")), ["reason: \"S\": field is immutable"; 2]);
     assert_eq!(found("reportingComponent", json!("d")), ["reportingController: \"d\": field is immutable"]);
     assert_eq!(found("related", json!({})), ["related: {}: field is immutable"]);
+    assert!(found("eventTime", json!("2026-01-01T01:00:00+01:00")).is_empty());
+    let regarding = json!({ "kind": "Pod", "name": "p", "namespace": "n", "uid": "" });
+    assert!(found("involvedObject", regarding).is_empty());
     assert_eq!(found("action", json!("")), ["action: ", "action: \"\": field is immutable"]);
 }
