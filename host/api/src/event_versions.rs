@@ -43,7 +43,7 @@ pub(crate) fn from_core(document: Value) -> Value {
     renamed(document, &kind())
 }
 
-/// Returns the JSON pointer of a field in the core group. As in Kubernetes, what is before the first slash does not count.
+/// Returns the JSON pointer of a field in the core group. As in Kubernetes, text before the first slash does not count.
 pub(crate) fn pointer_to_core(pointer: &str) -> String {
     let Some((_, rest)) = pointer.split_once('/') else { return pointer.to_owned() };
     let mut names: Vec<&str> = rest.split('/').collect();
