@@ -33,7 +33,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use homeostat_fleet::{Identity, LeaseName, Times};
-use homeostat_store::LeaseRequests;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -142,9 +141,9 @@ pub(crate) struct Fleet {
     pub(crate) times: Times,
     pub(crate) clock: LeaseClock,
     time_of_day: TimeOfDay,
+    /// What the records of the leases of this host itself tell. Its lock is taken before that of `own`, and held while such a
+    /// lease is added.
     description: Mutex<HostDescription>,
-    /// The leases of this host itself, whose records tell the description. The lock of that is taken before.
-    described: Mutex<Vec<Arc<dyn LeaseRequests>>>,
     mirror: MirrorTrigger,
     /// By the name of the store.
     rooms: Mutex<BTreeMap<Arc<str>, Arc<LeaseRoom>>>,
@@ -162,48 +161,30 @@ impl Fleet {
     pub(crate) fn new(options: FleetOptions) -> Self {
         let FleetOptions { identity, times, description, clock, time_of_day } = options;
         let description = Mutex::new(description);
-        let (described, rooms, own, drains, others, tasks, end) = Default::default();
+        let (rooms, own, drains, others, tasks, end) = Default::default();
         let mirror = MirrorTrigger::default();
-        Self {
-            identity,
-            times,
-            clock,
-            time_of_day,
-            description,
-            described,
-            mirror,
-            rooms,
-            own,
-            drains,
-            others,
-            tasks,
-            end,
-        }
+        Self { identity, times, clock, time_of_day, description, mirror, rooms, own, drains, others, tasks, end }
     }
 
     /// Starts to hold the lease of this host in a store, by which the others know it.
     fn keep_host(&self, room: &Arc<LeaseRoom>) -> homeostat_store::Result<()> {
         let lease = LeaseName::of_host(self.identity.host());
         let requests = room.leases.lease(&lease, &self.identity, self.times.length)?;
-        {
-            let description = self.description.lock();
-            requests.describe(&description.text());
-            self.described.lock().push(Arc::clone(&requests));
-        }
+        let description = self.description.lock();
+        requests.describe(&description.text());
         let gate = Arc::new(ShardGate::new(lease, self, GateChanges::default()));
         let (identity, candidacy) = (self.identity.clone(), Candidacy::Ranked { room: Arc::clone(room), work: None });
         let others = OtherStores::default();
         let lease = KeptLease { identity, requests, gate, candidacy, others, drain_deadline: Duration::ZERO };
         self.keep_own(lease);
+        drop(description);
         Ok(())
     }
 
     /// Starts to hold a lease that is of no controller of a guest, until the fleet is stopped.
     fn keep_own(&self, lease: KeptLease) -> Arc<LeaseKeeper> {
-        // Under the lock: a keeper that is not listed yet tells a new address with its first request.
-        let mut own = self.own.lock();
         let keeper = Arc::new(LeaseKeeper::start(self, lease));
-        own.push(Arc::clone(&keeper));
+        self.own.lock().push(Arc::clone(&keeper));
         keeper
     }
 
@@ -216,11 +197,9 @@ impl Fleet {
     pub(crate) fn set_address(&self, address: &str) {
         let mut description = self.description.lock();
         description.set_address(address);
-        self.described.lock().iter().for_each(|requests| requests.describe(&description.text()));
-        drop(description);
-        let own = self.own.lock();
-        own.iter().filter(|keeper| keeper.gate.lease.is_of_host()).for_each(|keeper| keeper.renew());
-        drop(own);
+        let (text, own) = (description.text(), self.own.lock());
+        own.iter().filter(|keeper| keeper.gate.lease.is_of_host()).for_each(|keeper| keeper.describe(&text));
+        drop((description, own));
         self.mirror.look_soon();
     }
 

@@ -25,6 +25,7 @@ const EVENTS_MAX: usize = 64;
 /// The keeper of one lease.
 pub(super) struct LeaseKeeper {
     pub(super) gate: Arc<ShardGate>,
+    requests: Arc<dyn LeaseRequests>,
     events: mpsc::Sender<Event>,
     seen: Arc<Mutex<LeaseView>>,
     /// Cancelled when the lease shall be given up for good.
@@ -126,7 +127,7 @@ impl LeaseKeeper {
             machine: if room.is_some() { machine } else { machine.with_past() },
             times: *times,
             clock: Arc::clone(clock),
-            requests,
+            requests: Arc::clone(&requests),
             gate: Arc::clone(&gate),
             seen: Arc::clone(&seen),
             drain_deadline,
@@ -148,7 +149,7 @@ impl LeaseKeeper {
                 room.remove(&name, &own);
             }
         });
-        Self { gate, events, seen, leave, ended }
+        Self { gate, requests, events, seen, leave, ended }
     }
 
     /// Returns what is known of the lease.
@@ -168,8 +169,9 @@ impl LeaseKeeper {
         let _full = self.events.try_send(Event::Candidacy(Some(delay)));
     }
 
-    /// Renews the lease before its time, so that the other hosts see what its record tells now.
-    pub(super) fn renew(&self) {
+    /// Changes what the record of the lease tells, and renews the lease before its time, so that the other hosts see it.
+    pub(super) fn describe(&self, text: &str) {
+        self.requests.describe(text);
         // A full channel loses this, and the next renewal tells the same.
         let _full = self.events.try_send(Event::Renew);
     }
