@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use async_trait::async_trait;
 use homeostat_fixtures::{demo, memory_store};
 use homeostat_runtime::{
     Definition, Feeder, FeederError, Intake, Observer, Options, Overrides, Priority, QueueEntry, ReconcileRecord,
@@ -114,7 +113,6 @@ impl Recorder for CountingObserver {
 /// Adds this many keys, once.
 struct NumberFeeder(usize);
 
-#[async_trait]
 impl Feeder for NumberFeeder {
     fn name(&self) -> &str {
         "adds"

@@ -5,7 +5,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use homeostat_component::{Component, Digest, Engine, EngineOptions, Limits};
 use homeostat_fixtures::{Fault, FaultyStore, On, demo, demo_key, memory_store};
 use homeostat_runtime::events::EventFilter;
@@ -53,7 +52,6 @@ async fn a_swap_loses_no_key_and_runs_none_on_two_generations_at_once() {
 /// Adds these keys, once.
 struct NameFeeder(Vec<&'static str>);
 
-#[async_trait]
 impl Feeder for NameFeeder {
     fn name(&self) -> &str {
         "once"

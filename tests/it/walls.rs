@@ -1,6 +1,6 @@
 //! Checks the boundaries between the crates, from `cargo metadata` and the sources.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -303,6 +303,26 @@ fn the_client_of_a_far_store_is_built_only_with_the_feature_of_the_store() {
             assert_eq!(is_there, features.contains(&store), "{store} with the features {features:?}");
         }
     }
+}
+
+/// Returns the packages that a profile of the workspace names with an optimisation level, and the level of each.
+fn optimised(manifest: &str, profile: &str) -> BTreeMap<String, String> {
+    let header = format!("[profile.{profile}.package]");
+    let entries = manifest.lines().skip_while(|line| *line != header).skip(1).take_while(|line| !line.starts_with('['));
+    let level = |line: &str| line.split_once(".opt-level = ").map(|(name, level)| (name.to_owned(), level.to_owned()));
+    entries.filter_map(level).collect()
+}
+
+/// A profile has the entries of the one from which it inherits, and `"*"` does not reach a package that has an entry.
+#[test]
+fn the_first_build_optimises_no_crate_because_tests_do() {
+    let manifest = std::fs::read_to_string(repository().join("Cargo.toml")).expect("the repository has a manifest");
+    let (tests, first) = (optimised(&manifest, "dev"), optimised(&manifest, "quick"));
+    assert!(tests.len() > 30, "{tests:?}");
+    let inherited: Vec<&String> = tests.keys().filter(|package| !first.contains_key(*package)).collect();
+    assert_eq!(inherited, Vec::<&String>::new(), "the profile quick has no entry of its own");
+    let mut most = first.iter().filter(|(_, level)| *level != "0").map(|(package, _)| package.as_str());
+    assert!(most.all(|package| ["cranelift-codegen", "regalloc2"].contains(&package)), "{first:?}");
 }
 
 #[test]

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use async_trait::async_trait;
 use homeostat_component::{Engine, EngineOptions, Grants};
 use homeostat_runtime::{Definition, Feeder, FeederError, Host, Intake, Options, Priority};
 use homeostat_store::memory::MemoryStore;
@@ -27,7 +26,6 @@ struct Names {
     ended: Arc<Notify>,
 }
 
-#[async_trait]
 impl Feeder for Names {
     fn name(&self) -> &str {
         "names"

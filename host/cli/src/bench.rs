@@ -12,7 +12,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use async_trait::async_trait;
 use clap::Args;
 use homeostat_component::layers::EmptyWorld;
 use homeostat_component::{CallSession, Component, Effects, Engine, EngineOptions, Grants, Limits};
@@ -180,7 +179,6 @@ impl Recorder for BenchRecorder {
 /// Adds every key once.
 struct AllAtOnce(Vec<Key>);
 
-#[async_trait]
 impl Feeder for AllAtOnce {
     fn name(&self) -> &str {
         NAME

@@ -73,7 +73,7 @@ pub fn componentize(mut module: Vec<u8>, wit: &Path, world: &str) -> Result<Vec<
         .validate(true)
         .module(&module)
         .and_then(|encoder| encoder.adapter(ADAPTER_NAME, ADAPTER))
-        .and_then(|encoder| encoder.encode());
+        .and_then(|mut encoder| encoder.encode());
     encoded.map_err(|error| unfit(format!("{error:#}")))
 }
 
@@ -83,7 +83,7 @@ pub fn componentize(mut module: Vec<u8>, wit: &Path, world: &str) -> Result<Vec<
 /// # Errors
 /// [`Error::OwnType`].
 pub fn componentize_typed(module: &[u8]) -> Result<Vec<u8>, Error> {
-    let encoded = ComponentEncoder::default().validate(true).module(module).and_then(|encoder| encoder.encode());
+    let encoded = ComponentEncoder::default().validate(true).module(module).and_then(|mut encoder| encoder.encode());
     encoded.map_err(|error| Error::OwnType { message: format!("{error:#}") })
 }
 

@@ -11,7 +11,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use homeostat_component::Digest;
 use homeostat_store::{
     Change, Event, EventType, Key, Precondition, Query, Request, Resource, Revision, Scope, Selector, Store, Write,
@@ -226,7 +225,6 @@ struct StoredControllers {
     reconciler: Arc<ControllerReconciler>,
 }
 
-#[async_trait]
 impl NativeReconciler for StoredControllers {
     type Item = Job;
     const NAME: &'static str = "controllers";

@@ -14,7 +14,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use homeostat_component::{ControllerSpec, KindDeclaration, Severity};
 use homeostat_store::{Error as StoreError, Key, Kind, Precondition, Propagation, Resource, Write};
 use homeostat_workqueue::{Next, Priority, Queue};
@@ -300,7 +299,6 @@ struct Prune;
 
 struct DeclarationReconciler(Arc<Context>);
 
-#[async_trait]
 impl NativeReconciler for DeclarationReconciler {
     type Item = Prune;
     const NAME: &'static str = "declarations";

@@ -10,7 +10,6 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use async_trait::async_trait;
 use futures_util::{StreamExt, stream};
 use homeostat_store::{
     Change, Event as StoreEvent, EventType, Key, Kind, Precondition, Propagation, Resource, Revision, Scope, Write,
@@ -156,7 +155,6 @@ impl LiveEvents {
     }
 }
 
-#[async_trait]
 impl NativeReconciler for EventExpiry {
     type Item = Key;
     const NAME: &'static str = "events";

@@ -36,7 +36,6 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use homeostat_store::cached::jitter;
 use homeostat_store::{Availability, Error, Event, EventType, Kind, Resource, RoutedStore, Scope, Store, View};
 use homeostat_workqueue::{AddError, Backoff, Next, Priority, Queue};
@@ -130,7 +129,6 @@ pub(crate) async fn run(stores: Arc<RoutedStore>, kinds: Arc<Kinds>, end: Cancel
     }
 }
 
-#[async_trait]
 impl NativeReconciler for FarGarbageCollector {
     type Item = OwnerName;
     const NAME: &'static str = "far garbage";

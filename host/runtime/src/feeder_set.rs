@@ -16,7 +16,7 @@ use crate::context::Context;
 use crate::feeder_definition::{FeederDefinition, FeederSource, Webhook};
 use crate::feeder_tally::{FeederStatus, FeederTally};
 use crate::feeders::{
-    CronFeeder, Feeder, FeederId, FilesFeeder, FollowFeeder, GuestMap, Inbox, Intake, IntervalFeeder, KeyAdder,
+    CronFeeder, DynFeeder, FeederId, FilesFeeder, FollowFeeder, GuestMap, Inbox, Intake, IntervalFeeder, KeyAdder,
     KeyMapper, NatsFeeder, PollFeeder, ResyncFeeder, RunRecord, SlotGuest, SuspendFilter, SyncBarrier, WatchFeeder,
     WebhookFeeder, supervise,
 };
@@ -58,7 +58,7 @@ struct FeederList {
     /// The feeders that the slot's versions need.
     wanted: Vec<ActiveFeeder>,
     /// The feeders of the embedder.
-    own: Vec<Arc<dyn Feeder>>,
+    own: Vec<Arc<dyn DynFeeder>>,
     /// The counts of the declared feeders, by name. A lease that comes or goes keeps them.
     tallies: BTreeMap<Arc<str>, Arc<FeederTally>>,
     /// Cancelled when the feeders pause. `None` while they do: this host may have no key.
@@ -242,7 +242,7 @@ impl FeederSet {
     }
 
     /// Adds a feeder of the embedder. It runs until the controller is removed, while this host may have keys.
-    pub(crate) fn add(&self, feeder: Arc<dyn Feeder>) {
+    pub(crate) fn add(&self, feeder: Arc<dyn DynFeeder>) {
         let mut current = self.current.lock();
         current.own.push(feeder.clone());
         if let Some(running) = current.running.clone() {
@@ -251,7 +251,7 @@ impl FeederSet {
     }
 
     /// Runs a feeder that ends by itself, unless the feeders pause.
-    pub(crate) fn run_once(&self, feeder: Arc<dyn Feeder>) {
+    pub(crate) fn run_once(&self, feeder: Arc<dyn DynFeeder>) {
         let mut current = self.current.lock();
         if let Some(running) = current.running.clone() {
             self.supervise(&mut current, feeder, &self.barrier, running, None);
@@ -285,7 +285,7 @@ impl FeederSet {
     fn supervise(
         &self,
         current: &mut FeederList,
-        feeder: Arc<dyn Feeder>,
+        feeder: Arc<dyn DynFeeder>,
         gate: &SyncBarrier,
         stop: CancellationToken,
         tally: Option<Arc<FeederTally>>,
@@ -304,7 +304,7 @@ impl FeederSet {
         ticket
     }
 
-    fn feeder(&self, wish: &FeederSpec, whose: Option<Weak<LoadedVersion>>) -> Arc<dyn Feeder> {
+    fn feeder(&self, wish: &FeederSpec, whose: Option<Weak<LoadedVersion>>) -> Arc<dyn DynFeeder> {
         let (store, watches) = (self.context.store.clone(), self.context.watches.clone());
         let manages = self.manages.clone();
         let (controller, slot, context) = (self.controller.clone(), self.slot.clone(), self.context.clone());

@@ -9,8 +9,8 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use homeostat_component::Severity;
 use homeostat_workqueue::Backoff;
 use tokio::time::Instant;
@@ -81,7 +81,6 @@ impl From<homeostat_store::Error> for FeederError {
 }
 
 /// A source of keys for one controller's queue.
-#[async_trait]
 pub trait Feeder: Send + Sync + 'static {
     /// Returns the feeder's name in events and logs, unique within its controller.
     fn name(&self) -> &str;
@@ -98,12 +97,38 @@ pub trait Feeder: Send + Sync + 'static {
     /// # Errors
     /// Any reason that keeps it from going on. It is reported in an event, and the feeder is restarted with
     /// backoff.
-    async fn run(&self, intake: &Intake) -> Result<(), FeederError>;
+    fn run(&self, intake: &Intake) -> impl Future<Output = Result<(), FeederError>> + Send;
+}
+
+/// A [`Feeder`] of any type.
+pub(crate) trait DynFeeder: Send + Sync + 'static {
+    /// As [`Feeder::name`].
+    fn name(&self) -> &str;
+
+    /// As [`Feeder::lists_first`].
+    fn lists_first(&self) -> bool;
+
+    /// As [`Feeder::run`].
+    fn run<'a>(&'a self, intake: &'a Intake) -> BoxFuture<'a, Result<(), FeederError>>;
+}
+
+impl<F: Feeder> DynFeeder for F {
+    fn name(&self) -> &str {
+        Feeder::name(self)
+    }
+
+    fn lists_first(&self) -> bool {
+        Feeder::lists_first(self)
+    }
+
+    fn run<'a>(&'a self, intake: &'a Intake) -> BoxFuture<'a, Result<(), FeederError>> {
+        Box::pin(Feeder::run(self, intake))
+    }
 }
 
 /// Runs a feeder and restarts it after failures, until it ends or `stop` is cancelled.
 pub(crate) async fn supervise(
-    feeder: Arc<dyn Feeder>,
+    feeder: Arc<dyn DynFeeder>,
     intake: Intake,
     controller: Arc<str>,
     context: Arc<Context>,

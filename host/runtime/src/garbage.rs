@@ -10,7 +10,6 @@ mod part_store;
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use homeostat_fleet::LeaseName;
 use homeostat_store::garbage::{Check, GarbageCollector, Progress, checks};
 use homeostat_store::{Error, Event, Kind, Scope, Store, StorePart};
@@ -119,7 +118,6 @@ struct GarbageReconciler {
     scope: Scope,
 }
 
-#[async_trait]
 impl NativeReconciler for GarbageReconciler {
     type Item = Check;
     const NAME: &'static str = "garbage";

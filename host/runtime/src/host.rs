@@ -333,7 +333,7 @@ impl Host {
     ///
     /// # Errors
     /// [`Error::UnknownController`].
-    pub fn feed(&self, name: &str, feeder: Arc<dyn Feeder>) -> Result<(), Error> {
+    pub fn feed(&self, name: &str, feeder: Arc<impl Feeder>) -> Result<(), Error> {
         self.controller(name)?.feeders.add(feeder);
         Ok(())
     }

@@ -10,7 +10,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use homeostat_store::{
     Change, Event, EventType, Kind, Precondition, Propagation, Query, Request, Resource, ResourcePages, Scope,
     Selector, Subresource, Write,
@@ -68,7 +67,6 @@ struct NamespaceReconciler {
     context: Arc<Context>,
 }
 
-#[async_trait]
 impl NativeReconciler for NamespaceReconciler {
     /// The name of a namespace.
     type Item = Arc<str>;

@@ -16,7 +16,6 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use homeostat_store::{Error, Event, EventType, Query, Resource, ResourcePages, Revision, Scope, Store};
 use homeostat_workqueue::{AddError, Backoff, Claim, Key, Next, Options, Priority, Queue};
 use tokio::sync::Notify;
@@ -29,7 +28,6 @@ const WATCH_BACKOFF: Backoff =
     Backoff { base: Duration::from_millis(50), max: Duration::from_secs(30), retries_max: None, jitter: 0.0 };
 
 /// A controller of the host, written in Rust.
-#[async_trait]
 pub(crate) trait NativeReconciler: Send + Sync + 'static {
     /// The name of one piece of work, which one reconcile does. Equal items merge.
     type Item: Key;
@@ -60,7 +58,7 @@ pub(crate) trait NativeReconciler: Send + Sync + 'static {
     /// Why it failed. It is retried with the backoff of the queue.
     ///
     /// *Cancel safety*: the next reconcile of the item does what a dropped one has left.
-    async fn reconcile(&self, item: &Self::Item) -> Result<Next, String>;
+    fn reconcile(&self, item: &Self::Item) -> impl Future<Output = Result<Next, String>> + Send;
 }
 
 /// Returns a queue without jitter, with the shortest and the longest wait after failures.

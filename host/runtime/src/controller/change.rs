@@ -6,7 +6,6 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use async_trait::async_trait;
 use homeostat_component::{Component, Severity};
 use homeostat_store::{Key, Kind, Store};
 use homeostat_workqueue::{AddError, Priority, Queue};
@@ -267,7 +266,6 @@ impl KeyResync {
     }
 }
 
-#[async_trait]
 impl Feeder for KeyResync {
     fn name(&self) -> &str {
         "requeue"

@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use homeostat_component::Severity;
 use homeostat_store::{Event, Resource, Scope};
 use homeostat_workqueue::Next;
@@ -37,7 +36,6 @@ struct KnownDefinition {
     ending: Option<String>,
 }
 
-#[async_trait]
 impl NativeReconciler for DefinitionReconciler {
     /// The name of a definition.
     type Item = Arc<str>;

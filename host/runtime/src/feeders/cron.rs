@@ -3,7 +3,6 @@
 //! The moment of the last run is in the status of the controller, so a restart of the host, or another host, knows
 //! which runs were missed.
 
-use async_trait::async_trait;
 use homeostat_component::Severity;
 use jiff::Timestamp;
 use parking_lot::Mutex;
@@ -78,7 +77,6 @@ impl CronFeeder {
     }
 }
 
-#[async_trait]
 impl Feeder for CronFeeder {
     fn name(&self) -> &str {
         &self.name

@@ -7,7 +7,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use homeostat_component::{Severity, matches_glob};
 use homeostat_store::{Key, check_key};
 use parking_lot::Mutex;
@@ -103,7 +102,6 @@ impl FilesFeeder {
     }
 }
 
-#[async_trait]
 impl Feeder for FilesFeeder {
     fn name(&self) -> &str {
         &self.name

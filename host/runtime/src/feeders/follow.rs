@@ -4,7 +4,6 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use homeostat_store::{Error, Key, Kind, Scope, View};
 use homeostat_workqueue::Priority;
 
@@ -25,7 +24,6 @@ impl FollowFeeder {
     }
 }
 
-#[async_trait]
 impl Feeder for FollowFeeder {
     fn name(&self) -> &str {
         &self.name

@@ -7,7 +7,6 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use async_trait::async_trait;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::key_adder::KeyAdder;
@@ -34,7 +33,6 @@ impl IntervalFeeder {
     }
 }
 
-#[async_trait]
 impl Feeder for IntervalFeeder {
     fn name(&self) -> &str {
         &self.name

@@ -9,7 +9,6 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use futures_util::StreamExt;
 use futures_util::future::{BoxFuture, join_all};
 use futures_util::stream::FuturesUnordered;
@@ -145,7 +144,6 @@ impl NatsFeeder {
     }
 }
 
-#[async_trait]
 impl Feeder for NatsFeeder {
     fn name(&self) -> &str {
         &self.name

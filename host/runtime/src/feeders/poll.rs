@@ -3,7 +3,6 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use async_trait::async_trait;
 use homeostat_component::Severity;
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
@@ -30,7 +29,6 @@ pub(crate) struct PollFeeder {
     pub(crate) end: CancellationToken,
 }
 
-#[async_trait]
 impl Feeder for PollFeeder {
     fn name(&self) -> &str {
         "poll"

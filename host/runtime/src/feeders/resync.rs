@@ -8,7 +8,6 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use homeostat_store::{Key, Kind, Store};
 use homeostat_workqueue::Priority;
 use tokio::time::MissedTickBehavior;
@@ -25,7 +24,6 @@ pub(crate) struct ResyncFeeder {
     pub(crate) every: Duration,
 }
 
-#[async_trait]
 impl Feeder for ResyncFeeder {
     fn name(&self) -> &str {
         "resync"

@@ -167,7 +167,6 @@ async fn workers_start_when_the_last_feeder_has_listed() {
 /// Fails this often, panics once, and then ends.
 struct Shaky(AtomicU32);
 
-#[async_trait]
 impl Feeder for Shaky {
     fn name(&self) -> &str {
         "shaky"
@@ -286,7 +285,6 @@ impl Sick {
     }
 }
 
-#[async_trait]
 impl Feeder for Sick {
     fn name(&self) -> &str {
         "sick"
@@ -310,7 +308,7 @@ impl Feeder for Sick {
 async fn each_feeder_has_its_own_backoff() {
     let context = crate::context::tests::context(memory_store());
     let (queue, sound_intake) = intake(&SyncBarrier::new());
-    let start = |feeder: Arc<dyn Feeder>| {
+    let start = |feeder: Arc<dyn DynFeeder>| {
         let (_, intake) = intake(&SyncBarrier::new());
         tokio::spawn(supervise(feeder, intake, "web".into(), context.clone(), CancellationToken::new()))
     };
@@ -339,7 +337,6 @@ async fn each_feeder_has_its_own_backoff() {
 async fn a_long_healthy_feeder_restarts_with_the_shortest_delay() {
     struct Now(parking_lot::Mutex<Vec<Duration>>, Instant);
 
-    #[async_trait]
     impl Feeder for Now {
         fn name(&self) -> &str {
             "now"

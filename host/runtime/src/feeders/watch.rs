@@ -12,7 +12,6 @@ use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use homeostat_component::{Changes, Disclosure, Grants, Mapping, Severity};
 use homeostat_store::{Error, EventType, Key, Kind, Resource, Revision, View};
 use homeostat_workqueue::Priority;
@@ -102,7 +101,6 @@ impl KeyMapper {
     }
 }
 
-#[async_trait]
 impl Feeder for WatchFeeder {
     fn name(&self) -> &str {
         &self.name

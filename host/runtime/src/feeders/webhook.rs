@@ -9,7 +9,6 @@ use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use aws_lc_rs::{constant_time, hmac};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -286,7 +285,6 @@ impl WebhookFeeder {
     }
 }
 
-#[async_trait]
 impl Feeder for WebhookFeeder {
     fn name(&self) -> &str {
         &self.name

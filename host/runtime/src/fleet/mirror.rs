@@ -14,7 +14,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use homeostat_store::{Error, Key, Precondition, Propagation, Resource, Store, Write};
 use homeostat_workqueue::{Next, Priority, Queue};
 use serde_json::{Value, json};
@@ -97,7 +96,6 @@ struct HostMirror {
     known: Mutex<Option<BTreeMap<String, KnownHost>>>,
 }
 
-#[async_trait]
 impl NativeReconciler for HostMirror {
     type Item = Look;
     const NAME: &'static str = "hosts";

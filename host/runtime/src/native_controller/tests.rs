@@ -1,3 +1,4 @@
+use async_trait::async_trait;
 use std::collections::VecDeque;
 
 use homeostat_store::memory::MemoryStore;
@@ -99,7 +100,6 @@ struct Names {
     permits: Semaphore,
 }
 
-#[async_trait]
 impl NativeReconciler for Names {
     type Item = String;
     const NAME: &'static str = "names";

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
-use async_trait::async_trait;
 use homeostat_runtime::{Feeder, FeederError, Intake, Observer, Priority, ReconcileRecord, Recorder};
 use homeostat_store::{Key, Kind};
 use parking_lot::Mutex;
@@ -108,7 +107,6 @@ impl Recorder for NoopRecorder {
 /// Adds all of its keys repeatedly.
 struct Refill(Vec<Key>);
 
-#[async_trait]
 impl Feeder for Refill {
     fn name(&self) -> &str {
         "refill"
@@ -133,7 +131,6 @@ struct Events {
     times: Times,
 }
 
-#[async_trait]
 impl Feeder for Events {
     fn name(&self) -> &str {
         "events"

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use async_trait::async_trait;
 use homeostat_component::Grants;
 use homeostat_runtime::{Definition, Feeder, FeederError, Host, Intake, Options, Priority};
 use homeostat_store::Store;
@@ -96,7 +95,6 @@ async fn events(intakes: &[Intake], count: &CountingObserver, long: Duration) ->
 /// Lets keys wait in a queue, and hands out the way to it.
 struct WaitingKeys(mpsc::Sender<Intake>);
 
-#[async_trait]
 impl Feeder for WaitingKeys {
     fn name(&self) -> &str {
         "waiting keys"

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use async_trait::async_trait;
 use homeostat_component::{Component, Engine, EngineOptions, Grants, HttpGrant, ResourceGrant, Verb};
 use homeostat_runtime::{
     Definition, Feeder, FeederError, Host, Intake, IntakeError, Observer, Options, Overrides, Priority,
@@ -110,7 +109,6 @@ pub(crate) fn key(kind: &Kind, number: usize) -> Key {
 /// Adds every key once.
 struct AllAtOnce(Vec<Key>);
 
-#[async_trait]
 impl Feeder for AllAtOnce {
     fn name(&self) -> &str {
         "all at once"

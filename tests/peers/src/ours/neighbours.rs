@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use async_trait::async_trait;
 use homeostat_component::{AddressRange, BackoffSpec, EngineOptions, HttpGrant};
 use homeostat_runtime::{
     Definition, Feeder, FeederError, Intake, Observer, Overrides, Priority, ReconcileRecord, Recorder,
@@ -201,7 +200,6 @@ struct Events {
     numbers: tokio::sync::Mutex<mpsc::Receiver<usize>>,
 }
 
-#[async_trait]
 impl Feeder for Events {
     fn name(&self) -> &str {
         "events"

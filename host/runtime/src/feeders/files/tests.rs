@@ -1,3 +1,4 @@
+use async_trait::async_trait;
 use homeostat_fixtures::memory_store;
 use homeostat_workqueue::{Priority, Queue};
 use jiff::Timestamp;

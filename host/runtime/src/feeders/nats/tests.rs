@@ -1,3 +1,4 @@
+use async_trait::async_trait;
 use std::collections::VecDeque;
 
 use homeostat_fixtures::memory_store;
