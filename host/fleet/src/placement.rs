@@ -22,15 +22,27 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::record::Identity;
 use crate::shards::LeaseName;
 
-/// A host has too much to do above the first of these loads, and too little below the second, in parts of the
-/// mean. The host that receives a lease has at most the third load after it, and a host that only helps
-/// another one keeps the fourth.
-///
-/// The distances are wider than measured loads waver, so that no lease moves to and fro.
-const OVERLOADED: f64 = 1.25;
-const UNDERLOADED: f64 = 0.75;
-const RECEIVER_MAX: f64 = 1.125;
-const GIVER_MIN: f64 = 0.875;
+/// The loads beyond which a lease moves, in parts of the mean.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LoadBounds {
+    /// A host with more than this has too much to do.
+    overloaded: f64,
+    /// A host with less than this has too little to do.
+    underloaded: f64,
+    /// The most that a host has after it has received a lease.
+    receiver_max: f64,
+    /// The least that a host keeps that only helps another one.
+    giver_min: f64,
+}
+
+impl LoadBounds {
+    /// The bounds until a plan has found nothing to move.
+    pub(crate) const MOVING: Self = Self { overloaded: 1.25, underloaded: 0.75, receiver_max: 1.125, giver_min: 0.875 };
+    /// The bounds from then on: each is a tenth of the mean further away, which is more than sums of measured loads waver. So a
+    /// fleet that has come to rest at the edge of a bound stays at rest.
+    pub(crate) const AT_REST: Self =
+        Self { overloaded: 1.35, underloaded: 0.65, receiver_max: 1.025, giver_min: 0.975 };
+}
 
 /// The load of a lease without work, in thousandths of a core: it costs memory and watches. Below such loads the numbers
 /// of leases count, not what these happen to take.
@@ -70,8 +82,18 @@ pub struct Move {
 #[derive(Debug, Clone)]
 pub struct Balancer {
     settle_time: Duration,
-    /// A digest of members and holders, and since when it has been the same.
-    seen: Option<(u64, Duration)>,
+    seen: Option<FleetView>,
+}
+
+/// What a balancer has seen of the fleet.
+#[derive(Debug, Clone, Copy)]
+struct FleetView {
+    /// A digest of members and holders.
+    digest: u64,
+    /// Since when it has been the same.
+    since: Duration,
+    /// The number of leases that were measured when a plan found nothing to move. `None` until then.
+    at_rest: Option<usize>,
 }
 
 impl Balancer {
@@ -95,19 +117,21 @@ impl Balancer {
         may_hold: &dyn Fn(&Identity, &LeaseName) -> bool,
     ) -> Option<Move> {
         let digest = digest(members, placed);
-        match self.seen {
-            Some((known, since)) if known == digest => {
-                if now < since + self.settle_time {
-                    return None;
-                }
-            }
-            _ => {
-                self.seen = Some((digest, now));
-                return None;
-            }
+        let Some(seen) = self.seen.as_mut().filter(|seen| seen.digest == digest) else {
+            self.seen = Some(FleetView { digest, since: now, at_rest: None });
+            return None;
+        };
+        if now < seen.since + self.settle_time {
+            return None;
         }
-        let (giver, planned) = plan(members, placed, may_hold)?;
-        (giver == *host).then_some(planned)
+        // The first figure of a lease is no wavering.
+        let measured = placed.iter().filter(|it| it.cost.is_some()).count();
+        let bounds = if seen.at_rest == Some(measured) { LoadBounds::AT_REST } else { LoadBounds::MOVING };
+        let planned = plan(members, placed, may_hold, bounds);
+        if planned.is_none() {
+            seen.at_rest = Some(measured);
+        }
+        planned.filter(|(giver, _)| giver == host).map(|(_, planned)| planned)
     }
 }
 
@@ -136,7 +160,9 @@ pub(crate) fn plan(
     members: &[Member],
     placed: &[Placement],
     may_hold: &dyn Fn(&Identity, &LeaseName) -> bool,
+    bounds: LoadBounds,
 ) -> Option<(Identity, Move)> {
+    let LoadBounds { overloaded, underloaded, .. } = bounds;
     let holds = |member: &Member| placed.iter().any(|it| it.holder.as_ref() == Some(&member.identity));
     let takes = |member: &Member| placed.iter().any(|it| may_hold(&member.identity, &it.lease));
     let members: Vec<Member> = members.iter().filter(|member| holds(member) || takes(member)).cloned().collect();
@@ -146,17 +172,45 @@ pub(crate) fn plan(
         return None;
     }
     let loads = Loads::of(members, placed);
-    let offering = || members.iter().filter(|member| member.weight > 0);
-    let giver = offering().max_by(|one, other| compare(loads.load(one), loads.load(other), one, other))?;
-    let (mean, highest) = (loads.mean(), loads.load(giver));
+    let mean = loads.mean();
+    let mut offering: Vec<&Member> = members.iter().filter(|member| member.weight > 0).collect();
+    offering.sort_by(|one, other| compare(loads.load(other), loads.load(one), other, one));
+    let is_uneven = |member: &&Member| {
+        let load = loads.load(member);
+        load > mean * overloaded || load < mean * underloaded
+    };
+    if !offering.iter().any(is_uneven) {
+        return None;
+    }
+    // The host with the most may have one lease alone. Then the next one gives.
+    offering.iter().find_map(|giver| {
+        let planned = best_move(giver, &offering, placed, &loads, may_hold, bounds)?;
+        Some((giver.identity.clone(), planned))
+    })
+}
+
+/// Returns the move from one host that evens the loads out best.
+fn best_move(
+    giver: &Member,
+    offering: &[&Member],
+    placed: &[Placement],
+    loads: &Loads<'_>,
+    may_hold: &dyn Fn(&Identity, &LeaseName) -> bool,
+    bounds: LoadBounds,
+) -> Option<Move> {
+    let LoadBounds { overloaded, underloaded, receiver_max, giver_min } = bounds;
+    let (mean, before) = (loads.mean(), loads.load(giver));
+    if before <= mean {
+        return None;
+    }
     let mut best: Option<(f64, f64, Move)> = None;
     for it in placed.iter().filter(|it| it.holder.as_ref() == Some(&giver.identity)) {
-        let is_other = |member: &&Member| member.identity != giver.identity && may_hold(&member.identity, &it.lease);
-        for to in offering().filter(is_other) {
+        let is_other = |member: &&&Member| member.identity != giver.identity && may_hold(&member.identity, &it.lease);
+        for to in offering.iter().filter(is_other) {
             let (after, left) = (loads.after(to, loads.cost(it)), loads.after(giver, -loads.cost(it)));
-            let fits = after <= mean * RECEIVER_MAX;
-            let relieves = highest > mean * OVERLOADED && (fits || after <= highest - mean * (OVERLOADED - 1.0));
-            let helps = loads.load(to) < mean * UNDERLOADED && fits && left >= mean * GIVER_MIN;
+            let fits = after <= mean * receiver_max;
+            let relieves = before > mean * overloaded && (fits || after <= before - mean * (overloaded - 1.0));
+            let helps = loads.load(to) < mean * underloaded && fits && left >= mean * giver_min;
             let is_gain = relieves || helps;
             let worst = after.max(left);
             // Of equal ones the one whose place it is by the ranking.
@@ -169,7 +223,7 @@ pub(crate) fn plan(
             }
         }
     }
-    best.map(|(_, _, planned)| (giver.identity.clone(), planned))
+    best.map(|(_, _, planned)| planned)
 }
 
 /// The loads of the members.
