@@ -85,7 +85,7 @@ pub struct Balancer {
     seen: Option<FleetView>,
 }
 
-/// What a balancer has seen of the fleet.
+/// The members and holders that a balancer has seen, and whether the fleet is at rest.
 #[derive(Debug, Clone, Copy)]
 struct FleetView {
     /// A digest of members and holders.
