@@ -162,7 +162,6 @@ pub(crate) fn plan(
     may_hold: &dyn Fn(&Identity, &LeaseName) -> bool,
     bounds: LoadBounds,
 ) -> Option<(Identity, Move)> {
-    let LoadBounds { overloaded, underloaded, .. } = bounds;
     let holds = |member: &Member| placed.iter().any(|it| it.holder.as_ref() == Some(&member.identity));
     let takes = |member: &Member| placed.iter().any(|it| may_hold(&member.identity, &it.lease));
     let members: Vec<Member> = members.iter().filter(|member| holds(member) || takes(member)).cloned().collect();
@@ -177,8 +176,9 @@ pub(crate) fn plan(
     offering.sort_by(|one, other| compare(loads.load(other), loads.load(one), other, one));
     let is_uneven = |member: &&Member| {
         let load = loads.load(member);
-        load > mean * overloaded || load < mean * underloaded
+        load > mean * bounds.overloaded || load < mean * bounds.underloaded
     };
+    // A settled fleet, which is asked most, needs no look at the leases.
     if !offering.iter().any(is_uneven) {
         return None;
     }

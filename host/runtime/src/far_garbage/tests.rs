@@ -1,7 +1,7 @@
-use async_trait::async_trait;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use async_trait::async_trait;
 use homeostat_fixtures::{create, memory_store, until_gone};
 use homeostat_store::catalog::{Catalog, ServedKind, Verbs};
 use homeostat_store::far_owner::{OWNER_ANNOTATION, OWNER_LABEL};

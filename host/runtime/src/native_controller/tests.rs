@@ -1,6 +1,6 @@
-use async_trait::async_trait;
 use std::collections::VecDeque;
 
+use async_trait::async_trait;
 use homeostat_store::memory::MemoryStore;
 use homeostat_store::schema::Schemas;
 use homeostat_store::{Changes, Kind, Page, Request, StoreStatus, Watch, Write, WriteResponse};

@@ -1,6 +1,6 @@
-use async_trait::async_trait;
 use std::collections::VecDeque;
 
+use async_trait::async_trait;
 use homeostat_fixtures::memory_store;
 use homeostat_workqueue::{Priority, Queue};
 use jiff::Timestamp;

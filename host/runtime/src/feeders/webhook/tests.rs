@@ -1,6 +1,6 @@
-use async_trait::async_trait;
 use std::collections::BTreeMap;
 
+use async_trait::async_trait;
 use homeostat_fixtures::memory_store;
 use homeostat_store::Key;
 use homeostat_workqueue::{Priority, Queue};
