@@ -1,20 +1,22 @@
 //! Requests that only controllers have: the queue and its keys, suspend, resume, undo, observed needs, and
-//! the shadow report.
+//! the shadow report. Other hosts answer what this one does not know, because they hold leases of the controller.
 
 use axum::Json;
-use axum::http::Method;
+use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
-use homeostat_component::Needs;
-use homeostat_runtime::{ControllerStatus, Definition, Host, QueueCounts, QueueEntry, manifest};
+use bytes::Bytes;
+use homeostat_component::NeedsSnapshot;
+use homeostat_runtime::{ControllerStatus, Definition, QueueCounts, QueueEntry, manifest};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::forwarder::{Question, UnansweredHost};
 use crate::key_verbs;
 use crate::merged_documents;
 use crate::request::RequestContext;
 use crate::resources;
 use crate::state::Api;
-use crate::status::{Failure, success};
+use crate::status::{self, Failure, success};
 
 /// Keys of one queue in one response, by default and at most.
 const ENTRIES: usize = 500;
@@ -30,15 +32,12 @@ pub(crate) async fn answer(ask: &RequestContext<'_>) -> Result<Response, Failure
     let api = ask.api;
     match (ask.method, ask.target.name, ask.target.subresource) {
         (&Method::GET, Some(name), Some("queue")) => queue(ask, name).await,
-        (&Method::GET, Some(name), Some("shadow")) => shadow(api, name),
-        (&Method::GET, Some(name), Some("needs")) => Ok(needs(&api.host, name, &*api.host.needs(name)?)),
-        (&Method::POST, Some(name), Some("needs/forget")) => {
-            api.host.needs(name)?.clear();
-            Ok(success(None))
-        }
+        (&Method::GET, Some(name), Some("shadow")) => shadow(ask, name).await,
+        (&Method::GET, Some(name), Some("needs")) => needs(ask, name).await,
+        (&Method::POST, Some(name), Some("needs/forget")) => forget_needs(ask, name).await,
         (&Method::POST, Some(name), Some(part)) if key_verbs::is_verb(part) => key_verbs::answer(ask, name, part).await,
-        (&Method::POST, Some(name), Some("suspend")) => suspend(api, name, true).await,
-        (&Method::POST, Some(name), Some("resume")) => suspend(api, name, false).await,
+        (&Method::POST, Some(name), Some("suspend")) => suspend(ask, name, true).await,
+        (&Method::POST, Some(name), Some("resume")) => suspend(ask, name, false).await,
         (&Method::POST, Some(name), Some("undo")) => undo(api, name, &ask.body).await,
         _ => resources::answer(ask).await,
     }
@@ -92,7 +91,7 @@ async fn queue(ask: &RequestContext<'_>, name: &str) -> Result<Response, Failure
     params.check()?;
     let limit = params.limit.unwrap_or(ENTRIES).clamp(1, ENTRIES_MAX);
     let mut document = own_queue(api, name, &params, limit)?;
-    let mut answers = api.ask_holders([name], ask.uri, ask.headers).await;
+    let mut answers = api.ask_holders([name], ask.method, ask.uri, ask.headers).await;
     merged_documents::add_queues(&mut document, answers.documents(), limit);
     merged_documents::name_unanswered(&mut document, &answers.unanswered);
     Ok(Json(document).into_response())
@@ -124,25 +123,52 @@ fn cut(params: &QueueParams, matching: usize, unseen: usize) -> Value {
     }
 }
 
-/// Responds with the effects that a controller was observed to need, the kinds it watches, and the imports of
-/// its component.
-fn needs(host: &Host, name: &str, needs: &Needs) -> Response {
-    let metadata = json!({ "name": name });
+/// The needs of a controller that another host has observed.
+#[derive(Deserialize)]
+struct HolderNeeds {
+    seen: NeedsSnapshot,
+}
+
+/// Responds with the effects that a controller was observed to need, on all hosts that hold its leases, the kinds it
+/// watches, and the imports of its component.
+async fn needs(ask: &RequestContext<'_>, name: &str) -> Result<Response, Failure> {
+    let host = &ask.api.host;
+    let mut seen = host.needs(name)?.snapshot();
     let (imports, watched) = host
         .definition(name)
         .map(|Definition { component, grants, .. }| {
             (component.imports().to_vec(), grants.watch_needs(component.describe()))
         })
         .unwrap_or_default();
-    let (kind, seen) = ("Needs", needs.snapshot());
-    Json(json!({
-        "apiVersion": manifest::API_VERSION, "kind": kind, "metadata": metadata, "imports": imports, "watched": watched, "seen": seen,
-    }))
-    .into_response()
+    let mut answers = ask.api.ask_holders([name], ask.method, ask.uri, ask.headers).await;
+    for HolderNeeds { seen: more } in answers.documents() {
+        seen.add(more);
+    }
+    let mut document = json!({
+        "apiVersion": manifest::API_VERSION, "kind": "Needs", "metadata": { "name": name }, "imports": imports,
+        "watched": watched, "seen": seen,
+    });
+    merged_documents::name_unanswered(&mut document, &answers.unanswered);
+    Ok(Json(document).into_response())
 }
 
-/// Responds with the full report of the current or last shadow version.
-fn shadow(api: &Api, name: &str) -> Result<Response, Failure> {
+/// Forgets the observed effects of a controller, on all hosts that hold its leases.
+async fn forget_needs(ask: &RequestContext<'_>, name: &str) -> Result<Response, Failure> {
+    ask.api.host.needs(name)?.clear();
+    let answers = ask.api.ask_holders([name], ask.method, ask.uri, ask.headers).await;
+    Ok(success_but(&answers.unanswered))
+}
+
+/// Responds with the full report of the current or last shadow version. The host that leads the rollouts of the
+/// controller has it.
+async fn shadow(ask: &RequestContext<'_>, name: &str) -> Result<Response, Failure> {
+    let api = ask.api;
+    if !Question::is_forwarded(ask.headers)
+        && let Some(leader) = api.host.other_leader(name)?
+    {
+        let question = Question::new(Method::GET, ask.uri.path().to_owned(), Bytes::new(), ask.headers);
+        return api.forwarder.ask_document(&leader, &question).await;
+    }
     let report = api.host.shadow_report(name)?;
     let report = report.ok_or_else(|| Failure::not_found(format!("controller {name:?} has had no shadow version")))?;
     let metadata = json!({ "name": name });
@@ -150,9 +176,29 @@ fn shadow(api: &Api, name: &str) -> Result<Response, Failure> {
         .into_response())
 }
 
-async fn suspend(api: &Api, name: &str, yes: bool) -> Result<Response, Failure> {
-    api.host.suspend_for_good(name, yes).await?;
-    Ok(success(None))
+/// Suspends or resumes a controller. One with leases is suspended on all hosts that share stores with this one: each of
+/// them may hold the leases next.
+async fn suspend(ask: &RequestContext<'_>, name: &str, yes: bool) -> Result<Response, Failure> {
+    let host = &ask.api.host;
+    let (has_leases, is_forwarded) = (host.has_leases(name), Question::is_forwarded(ask.headers));
+    if is_forwarded && !has_leases && host.status(name).is_some() {
+        return Err(Failure::not_found(format!("controller {name:?} of host {:?} is another one", host.name())));
+    }
+    host.suspend_for_good(name, yes).await?;
+    if !has_leases {
+        return Ok(success(None));
+    }
+    let mut answers = ask.api.ask_all_hosts(ask.method, ask.uri, ask.headers).await;
+    // Such a host does not have the controller.
+    answers.unanswered.retain(|unanswered| unanswered.status != Some(StatusCode::NOT_FOUND));
+    Ok(success_but(&answers.unanswered))
+}
+
+/// Responds that a change was made on all hosts but those that have not answered.
+fn success_but(unanswered: &[UnansweredHost]) -> Response {
+    let mut document = status::success_document();
+    merged_documents::name_unanswered(&mut document, unanswered);
+    Json(document).into_response()
 }
 
 /// The body of an undo.

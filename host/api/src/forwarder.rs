@@ -18,13 +18,16 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Json;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use axum::response::IntoResponse;
 use bytes::Bytes;
 use futures_util::future::join_all;
 use homeostat_runtime::OtherHost;
 use reqwest::redirect::Policy;
 use reqwest::{Certificate, Client, Response};
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
@@ -159,7 +162,7 @@ impl Question {
 
 impl Answers {
     /// Returns the answers as documents. A host whose answer is none has not answered.
-    pub(crate) fn documents(&mut self) -> Vec<Value> {
+    pub(crate) fn documents<T: DeserializeOwned>(&mut self) -> Vec<T> {
         let mut documents = Vec::new();
         for HostAnswer { host, body } in self.answered.drain(..) {
             match serde_json::from_slice(&body) {
@@ -189,7 +192,7 @@ impl From<UnansweredHost> for Failure {
 
 impl UnansweredHost {
     pub(crate) fn unreadable(host: &OtherHost, error: &serde_json::Error) -> Self {
-        Self::new(host, format!("its answer is not JSON: {error}"))
+        Self::new(host, format!("its answer cannot be read: {error}"))
     }
 
     pub(crate) fn new(host: &OtherHost, reason: impl Into<String>) -> Self {
@@ -236,8 +239,23 @@ impl Forwarder {
     /// Asks one host.
     ///
     /// *Cancel safety*: the host may have got the question.
-    pub(crate) async fn ask(&self, host: &OtherHost, question: &Question) -> Result<Bytes, UnansweredHost> {
+    async fn ask(&self, host: &OtherHost, question: &Question) -> Result<Bytes, UnansweredHost> {
         self.ask_bounded(host, question).await.0
+    }
+
+    /// Asks one host, and responds with its JSON document.
+    ///
+    /// # Errors
+    /// The host has not answered, or not with JSON.
+    pub(crate) async fn ask_document(
+        &self,
+        host: &OtherHost,
+        question: &Question,
+    ) -> Result<axum::response::Response, Failure> {
+        let body = self.ask(host, question).await?;
+        let document: Value =
+            serde_json::from_slice(&body).map_err(|error| UnansweredHost::unreadable(host, &error))?;
+        Ok(Json(document).into_response())
     }
 
     async fn ask_bounded(

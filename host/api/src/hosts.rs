@@ -13,9 +13,9 @@ use bytes::Bytes;
 use homeostat_runtime::manifest;
 use homeostat_store::Kind;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::forwarder::{Question, UnansweredHost};
+use crate::forwarder::Question;
 use crate::negotiate::{ResponseFormat, response_format};
 use crate::params;
 use crate::state::Api;
@@ -77,7 +77,5 @@ async fn other_answer(api: &Api, method: Method, uri: &Uri, headers: &HeaderMap)
         return Err(Failure::bad_request("a forwarded request names no other host"));
     }
     let question = Question::new(method, uri.path().to_owned(), Bytes::new(), headers);
-    let body = api.forwarder.ask(&other, &question).await?;
-    let document: Value = serde_json::from_slice(&body).map_err(|error| UnansweredHost::unreadable(&other, &error))?;
-    Ok(Some(Json(document).into_response()))
+    api.forwarder.ask_document(&other, &question).await.map(Some)
 }

@@ -11,9 +11,9 @@ use axum::response::{IntoResponse, Response};
 use homeostat_runtime::{Delay, KeyVerb, Priority, manifest};
 use homeostat_store::{Key, Kind};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::forwarder::{Question, UnansweredHost};
+use crate::forwarder::Question;
 use crate::request::RequestContext;
 use crate::status::Failure;
 
@@ -57,10 +57,7 @@ pub(crate) async fn answer(ask: &RequestContext<'_>, controller: &str, part: &st
         && let Some(holder) = api.host.other_holder_of(controller, &key)?
     {
         let question = Question::new(Method::POST, ask.uri.path().to_owned(), ask.body.clone(), ask.headers);
-        let body = api.forwarder.ask(&holder, &question).await?;
-        let queue: Value =
-            serde_json::from_slice(&body).map_err(|error| UnansweredHost::unreadable(&holder, &error))?;
-        return Ok(Json(queue).into_response());
+        return api.forwarder.ask_document(&holder, &question).await;
     }
     let entry = api.host.act_on(controller, &key, verb)?;
     let metadata = json!({ "name": controller });

@@ -11,7 +11,7 @@ use std::time::Duration;
 use axum::Json;
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, Uri, header};
+use axum::http::{HeaderMap, Method, Uri, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_util::stream;
@@ -24,11 +24,16 @@ use serde_json::{Value, json};
 use crate::client::Client;
 use crate::forwarder::Question;
 use crate::merged_documents;
-use crate::merged_records::{self, HolderLogs};
+use crate::merged_records::{self, RecordQuestion};
 use crate::params::{self, BoolParam};
 use crate::presentation::redacted;
 use crate::state::Api;
 use crate::status::Failure;
+
+/// The path of events.
+pub(crate) const EVENTS_PATH: &str = "/homeostat/v1/events";
+/// The path of logs.
+pub(crate) const LOGS_PATH: &str = "/homeostat/v1/logs";
 
 /// Lines of a log in one response, by default.
 const LINES: usize = 1000;
@@ -53,24 +58,41 @@ pub(crate) async fn kinds(State(api): State<Arc<Api>>) -> Json<Value> {
     Json(json!({ "items": api.host.kinds().list() }))
 }
 
-pub(crate) async fn events(State(api): State<Arc<Api>>, uri: Uri) -> Result<Response, Failure> {
-    RecordStream::new(RecordSource::Events(api.host.events()), params::parse(&uri)?).map(RecordStream::response)
+/// Responds with events, oldest first.
+pub(crate) async fn events(State(api): State<Arc<Api>>, uri: Uri, headers: HeaderMap) -> Result<Response, Failure> {
+    let source = RecordSource::Events(api.host.events());
+    answer(api, source, params::parse(&uri)?, headers).await
 }
 
-/// Responds with lines of the log. Those of one controller are from all hosts that hold its leases, unless
-/// the client continues after a sequence, which is a number of this host.
+/// Responds with lines of the log.
 pub(crate) async fn logs(State(api): State<Arc<Api>>, uri: Uri, headers: HeaderMap) -> Result<Response, Failure> {
     let mut query: RecordQuery = params::parse(&uri)?;
-    let lines = *query.lines.get_or_insert(LINES);
-    let RecordQuery { controller, key, after, .. } = &query;
-    let may_ask = *after == 0 && !Question::is_forwarded(&headers);
-    let leased = controller.clone().filter(|name| may_ask && api.host.has_leases(name));
-    let others = leased.map(|controller| HolderLogs { controller, key: key.clone(), lines, headers });
-    let own = RecordStream::new(RecordSource::Logs(api.host.logs()), query)?;
-    match others {
-        Some(others) => Ok(merged_records::response(api, own, others).await),
-        None => Ok(own.response()),
+    query.lines.get_or_insert(LINES);
+    let source = RecordSource::Logs(api.host.logs());
+    answer(api, source, query, headers).await
+}
+
+/// Responds with the records of a source. Those of controllers that work under leases are from all hosts that hold them,
+/// unless the client continues after a sequence, which is a number of this host.
+async fn answer(
+    api: Arc<Api>,
+    source: RecordSource,
+    query: RecordQuery,
+    headers: HeaderMap,
+) -> Result<Response, Failure> {
+    let may_ask = query.after == 0 && !Question::is_forwarded(&headers);
+    let asked = RecordQuestion {
+        path: source.path(),
+        controller: query.controller.clone(),
+        key: query.key.clone(),
+        lines: query.lines.unwrap_or(usize::MAX),
+        headers,
+    };
+    let own = RecordStream::new(source, query)?;
+    if may_ask && asked.may_have_holders(&api.host, own.follow) {
+        return Ok(merged_records::response(api, own, asked).await);
     }
+    Ok(own.response())
 }
 
 /// Selects costs.
@@ -96,7 +118,7 @@ pub(crate) async fn costs(State(api): State<Arc<Api>>, uri: Uri, headers: Header
     let mut document = json!({ "items": costs, "compiling": compiling });
     let names =
         costs.iter().map(|cost| &*cost.controller).filter(|name| api.host.has_leases(name)).collect::<BTreeSet<_>>();
-    let mut answers = api.ask_holders(names.iter().copied(), &uri, &headers).await;
+    let mut answers = api.ask_holders(names.iter().copied(), &Method::GET, &uri, &headers).await;
     merged_documents::add_costs(&mut document, answers.documents(), |name| names.contains(name));
     merged_documents::name_unanswered(&mut document, &answers.unanswered);
     Ok(Json(document))
@@ -140,6 +162,14 @@ struct RecordLine {
 }
 
 impl RecordSource {
+    /// Returns the path that serves the records.
+    fn path(&self) -> &'static str {
+        match self {
+            Self::Events(_) => EVENTS_PATH,
+            Self::Logs(_) => LOGS_PATH,
+        }
+    }
+
     /// Returns the records after `sequence`, of one controller or of all.
     fn read(&self, controller: Option<&str>, after: u64) -> Vec<RecordLine> {
         match self {

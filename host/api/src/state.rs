@@ -51,15 +51,33 @@ impl Api {
     pub(crate) async fn ask_holders<'n>(
         &self,
         controllers: impl IntoIterator<Item = &'n str>,
+        method: &Method,
         uri: &Uri,
         headers: &HeaderMap,
     ) -> Answers {
         if Question::is_forwarded(headers) {
             return Answers::default();
         }
-        let path = uri.path_and_query().map_or_else(|| uri.path().to_owned(), ToString::to_string);
-        let question = Question::new(Method::GET, path, Bytes::new(), headers);
-        let holders = self.host.other_holders(controllers);
-        self.forwarder.ask_all(&holders, &question).await
+        self.forwarder.ask_all(&self.host.other_holders(controllers), &question(method, uri, headers)).await
     }
+
+    /// The same for all other hosts that share stores with this one. A host that has released its own lease drains and
+    /// answers, or has ended: its silence counts for nothing.
+    pub(crate) async fn ask_all_hosts(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Answers {
+        if Question::is_forwarded(headers) {
+            return Answers::default();
+        }
+        let (mut hosts, mut released) = (self.host.other_hosts(), self.host.released_hosts());
+        released.retain(|host| hosts.iter().all(|live| live.name != host.name));
+        hosts.extend(released.iter().cloned());
+        let mut answers = self.forwarder.ask_all(&hosts, &question(method, uri, headers)).await;
+        answers.unanswered.retain(|unanswered| released.iter().all(|host| host.name != unanswered.host));
+        answers
+    }
+}
+
+/// Returns what a client asked without a body, for other hosts.
+fn question(method: &Method, uri: &Uri, headers: &HeaderMap) -> Question {
+    let path = uri.path_and_query().map_or_else(|| uri.path().to_owned(), ToString::to_string);
+    Question::new(method.clone(), path, Bytes::new(), headers)
 }

@@ -403,11 +403,16 @@ pub(crate) fn created() -> Response {
 
 /// Responds with the `Status` document of a success that has no resource.
 pub(crate) fn success(details: Option<Value>) -> Response {
-    let mut document = json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success" });
+    let mut document = success_document();
     if let Some(details) = details {
         document["details"] = details;
     }
     respond(StatusCode::OK, document)
+}
+
+/// Returns the `Status` document of a success without details.
+pub(crate) fn success_document() -> Value {
+    json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success" })
 }
 
 impl IntoResponse for Failure {

@@ -111,7 +111,7 @@ async fn forward(
         None => question,
     };
     let mut answers = api.forwarder.ask_all(&delivery.elsewhere, &question).await;
-    let documents = answers.documents();
+    let documents: Vec<Value> = answers.documents();
     if let Some(UnansweredHost { host, reason, .. }) = answers.unanswered.first() {
         return Err(WebhookError::NotTaken(format!("host {host:?}: {reason}")));
     }

@@ -215,6 +215,13 @@ impl Fleet {
         runs.iter().map(|identity| OtherHost::of(identity, &hosts)).collect()
     }
 
+    /// Returns the other hosts that share stores with this one and renew leases, by identity.
+    pub(crate) fn all_other_hosts(&self) -> Vec<OtherHost> {
+        let hosts = self.sharing_hosts();
+        let others = hosts.iter().filter(|host| host.identity != self.identity);
+        others.map(|host| OtherHost::of(&host.identity, &hosts)).collect()
+    }
+
     /// Returns the last run of the other host with a name. It may have ended.
     pub(crate) fn other_host(&self, name: &str) -> Option<OtherHost> {
         let rooms = self.rooms.lock().values().cloned().collect::<Vec<_>>();
@@ -236,6 +243,11 @@ impl Fleet {
             }
         }
         found.into_values().collect()
+    }
+
+    /// Returns the last runs of the other hosts that have released their own leases: they drain, or have ended.
+    pub(crate) fn released_hosts(&self) -> Vec<OtherHost> {
+        self.released().iter().filter_map(|name| self.other_host(name)).collect()
     }
 
     /// Returns the names of the hosts that have released their own leases in a store.

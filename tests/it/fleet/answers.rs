@@ -65,28 +65,36 @@ impl Fleet {
         Self { bucket, placement, lease, tls: None }
     }
 
-    fn start(&self, name: &'static str) -> Member {
-        self.start_with(name, &[])
-    }
-
-    fn start_with(&self, name: &'static str, more: &[&str]) -> Member {
-        let (folder, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    /// Writes the manifest of the controller.
+    fn write(&self, folder: &Path, config: &Value, rollout: &Value) {
         let controller = json!({
             "apiVersion": "homeostat.dev/v1alpha1",
             "kind": "Controller",
             "metadata": {"name": "scripted"},
             "spec": {
                 "component": {"file": "guest-scripted.wasm"},
+                "config": config,
+                "rollout": rollout,
                 "placement": self.placement,
                 "grants": {
                     "resources": [{"kinds": ["demo.homeostat.dev/Scripted"], "verbs": ["*"], "namespaces": ["*"]}],
                 },
             },
         });
+        // JSON is valid YAML. A host reads no half of a file.
+        fs::write(folder.join("scripted.part"), controller.to_string()).unwrap();
+        fs::rename(folder.join("scripted.part"), folder.join("scripted.yaml")).unwrap();
+    }
+
+    fn start(&self, name: &'static str) -> Member {
+        self.start_with(name, &[])
+    }
+
+    fn start_with(&self, name: &'static str, more: &[&str]) -> Member {
+        let (folder, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let store = in_nats(self.bucket);
         let routes = [("demo.homeostat.dev/Scripted", store["name"].as_str().unwrap())];
-        // JSON is valid YAML.
-        fs::write(folder.path().join("scripted.yaml"), controller.to_string()).unwrap();
+        self.write(folder.path(), &json!({}), &json!({}));
         fs::write(folder.path().join("stores.yaml"), file(std::slice::from_ref(&store), &routes).to_string()).unwrap();
         fs::copy(guest("guest-scripted"), folder.path().join("guest-scripted.wasm")).unwrap();
         let mut all = vec!["--host-name", name, "--lease-duration", self.lease];
@@ -110,13 +118,18 @@ impl Member {
         self.process.ask(arguments)
     }
 
-    /// Creates a resource of the kind through this host.
+    /// Creates a resource of the kind, whose key is logged, through this host.
     fn create(&self, name: &str) {
+        self.create_with(name, "log");
+    }
+
+    /// Creates a resource whose reconcile does this.
+    fn create_with(&self, name: &str, action: &str) {
         let document = json!({
             "apiVersion": "demo.homeostat.dev/v1",
             "kind": "Scripted",
             "metadata": {"name": name, "namespace": "default"},
-            "spec": {"action": "log"},
+            "spec": {"action": action},
         });
         let path: PathBuf = self.folder.path().join("resource.txt");
         fs::write(&path, document.to_string()).unwrap();
@@ -155,6 +168,23 @@ impl Member {
         })
     }
 
+    /// Returns how many times this host shows the event of a failed reconcile of a key.
+    fn failures(&self, arguments: &[&str], name: &str) -> usize {
+        let output = self.ask(arguments);
+        let is_of_key = |line: &&str| line.contains(&format!("scripted/{name} ")) && line.contains("ReconcileFailed");
+        output.stdout.lines().filter(is_of_key).count()
+    }
+
+    /// Returns what the controller was observed to need, as this host shows it.
+    fn needs(&self) -> Value {
+        self.process.json(&["grants", "learn", "scripted"])["seen"]["resources"].take()
+    }
+
+    fn is_suspended(&self) -> bool {
+        let controller = self.process.json(&["get", "controller", "scripted"]);
+        controller["metadata"]["annotations"]["homeostat.dev/suspended"] == "true"
+    }
+
     fn leases_of(&self, name: &str) -> Option<usize> {
         let list: Value = serde_json::from_str(&self.ask(&["hosts", "-o", "json"]).stdout).ok()?;
         let host = list["items"].as_array()?.iter().find(|item| item["name"] == name)?.clone();
@@ -167,14 +197,13 @@ impl Member {
         this["identity"].as_str().unwrap().to_owned()
     }
 
-    /// Opens the log of the controller, of which new lines come.
-    fn follow(&self) -> FollowedLog {
+    /// Opens records, of which new lines come.
+    fn follow(&self, records: &str) -> FollowedRecords {
         let authority = self.process.server().strip_prefix("http://").unwrap();
         let mut stream = TcpStream::connect(authority).unwrap();
         stream.set_read_timeout(Some(BOUND)).unwrap();
-        let path = "/homeostat/v1/logs?controller=scripted&follow=1";
-        write!(stream, "GET {path} HTTP/1.1\r\nhost: {authority}\r\n\r\n").unwrap();
-        FollowedLog(BufReader::new(stream))
+        write!(stream, "GET /homeostat/v1/{records} HTTP/1.1\r\nhost: {authority}\r\n\r\n").unwrap();
+        FollowedRecords(BufReader::new(stream))
     }
 
     /// Sends a request of plain HTTP as another host forwards it, and returns its whole response.
@@ -189,16 +218,26 @@ impl Member {
     }
 }
 
-/// The response with a log.
-struct FollowedLog(BufReader<TcpStream>);
+/// The response with a log or with events.
+struct FollowedRecords(BufReader<TcpStream>);
 
-impl FollowedLog {
+impl FollowedRecords {
     /// Reads until a line has this message.
-    fn has(&mut self, message: &str) {
-        let (mut line, expected) = (String::new(), format!("\"message\":\"{message}\""));
-        while !line.contains(&expected) {
+    fn has_message(&mut self, message: &str) {
+        self.until(&[&format!("\"message\":\"{message}\"")]);
+    }
+
+    /// Reads until an event about a key has this reason.
+    fn has_event(&mut self, name: &str, reason: &str) {
+        self.until(&[&format!("\"name\":\"{name}\""), &format!("\"reason\":\"{reason}\"")]);
+    }
+
+    /// Reads until a line has all of these parts.
+    fn until(&mut self, parts: &[&str]) {
+        let mut line = String::new();
+        while !parts.iter().all(|part| line.contains(part)) {
             line.clear();
-            assert_ne!(self.0.read_line(&mut line).unwrap(), 0, "the log has ended before {message}");
+            assert_ne!(self.0.read_line(&mut line).unwrap(), 0, "the records have ended before {parts:?}");
         }
     }
 }
@@ -242,6 +281,71 @@ fn a_host_that_waits_answers_with_what_the_holder_knows() {
     assert!(misdirected.starts_with("HTTP/1.1 421"), "{misdirected}");
 }
 
+/// Issue 22: A host that waits shows the events and the needs of a controller that another host runs, and has it
+/// suspended everywhere.
+#[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
+#[test]
+fn a_host_that_waits_shows_events_and_needs_and_suspends_everywhere() {
+    let fleet = Fleet::new("fleet-events", json!("singleton"), "60s");
+    let (holder, others) = split(["a", "b", "c"].map(|name| fleet.start(name)).into());
+    others[0].create("kept");
+    others.iter().for_each(|member| drop(member.has_run(1)));
+    let needs = holder.needs();
+    assert_eq!(needs[0]["verb"], "get", "{needs}");
+    others.iter().for_each(|member| assert_eq!(member.needs(), needs));
+    assert_eq!(others[0].ask(&["grants", "learn", "scripted", "--reset"]).code, Some(0));
+    assert_eq!(holder.needs(), json!([]));
+
+    let mut events = others[1].follow("events?follow=1");
+    others[0].create_with("broken", "fail-never");
+    events.has_event("broken", "ReconcileFailed");
+    for member in others.iter().chain([&holder]) {
+        for arguments in [&["events"][..], &["events", "--controller", "scripted"], &["describe", "scripted", "broken"]]
+        {
+            assert_eq!(member.failures(arguments, "broken"), 1, "{arguments:?} at {}", member.name);
+        }
+    }
+    let path = "/homeostat/v1/events?controller=scripted";
+    let own = others[0].forwarded(path, &others[0].identity());
+    assert!(own.starts_with("HTTP/1.1 200") && !own.contains("ReconcileFailed"), "{own}");
+
+    let suspended = others[0].ask(&["suspend", "scripted"]);
+    let said = "controller.homeostat.dev/scripted suspended\n".to_owned();
+    assert_eq!((suspended.code, suspended.stdout), (Some(0), said), "{}", suspended.stderr);
+    assert!(others.iter().chain([&holder]).all(Member::is_suspended));
+    // The next holder stays suspended.
+    others[0].create("held");
+    assert_eq!(others[0].ask(&["drain", holder.name, "--wait", "5m"]).code, Some(0));
+    others[1].queues(&["broken", "held", "kept"]);
+    assert_eq!(others[1].logged("held"), 0);
+    // It drains, and is asked too.
+    assert_eq!(others[0].ask(&["resume", "scripted"]).code, Some(0));
+    assert!(!others.iter().chain([&holder]).any(Member::is_suspended));
+    eventually_built("the key to be reconciled", || (holder.logged("held") == 1).then_some(()));
+}
+
+/// Issue 22: A host that waits shows what the host that leads a rollout has compared.
+#[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
+#[test]
+fn a_host_that_waits_shows_the_report_of_a_shadow() {
+    let fleet = Fleet::new("fleet-shadow", json!("singleton"), "60s");
+    let (holder, others) = split(["a", "b"].map(|name| fleet.start(name)).into());
+    let shadow = json!({"strategy": "shadow", "shadow": {"for": "1h", "reconciles": 1}});
+    for member in others.iter().chain([&holder]) {
+        fleet.write(member.folder.path(), &json!({"version": "two"}), &shadow);
+    }
+    let report = |member: &Member| {
+        let diff = member.ask(&["rollout", "diff", "scripted", "--shadow", "-o", "json"]);
+        let report: Value = serde_json::from_str(&diff.stdout).ok().filter(|_| diff.code == Some(0))?;
+        report["compared"].is_u64().then_some(report)
+    };
+    eventually_built("the report of the holder", || report(&holder));
+    assert!(report(&others[0]).is_some());
+    let path = "/apis/homeostat.dev/v1alpha1/controllers/scripted/shadow";
+    let own = others[0].forwarded(path, &others[0].identity());
+    assert!(own.starts_with("HTTP/1.1 404"), "{own}");
+}
+
 /// Issue 22: The answers of several holders are one. A holder that does not answer is named.
 #[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
 #[test]
@@ -270,7 +374,14 @@ fn the_answers_of_the_holders_of_shards_are_one_answer() {
     let (parts, verbs) = thread::scope(|scope| {
         let a = &a;
         let ask = |question: Vec<&'static str>| scope.spawn(move || a.ask(&question));
-        let questions = [vec!["queue", "scripted", "-o", "name"], vec!["logs", "scripted"], vec!["top", "scripted"]];
+        let questions = [
+            vec!["queue", "scripted", "-o", "name"],
+            vec!["logs", "scripted"],
+            vec!["top", "scripted"],
+            vec!["events"],
+            vec!["grants", "learn", "scripted"],
+            vec!["resume", "scripted"],
+        ];
         let parts = questions.map(ask);
         let retry = |name| scope.spawn(move || a.ask(&["retry", "scripted", "scripted", name]));
         let verbs: Vec<_> = names.iter().copied().map(retry).collect();
@@ -298,13 +409,13 @@ fn a_log_that_is_followed_goes_on_when_the_lease_moves() {
     let (holder, others) = split(["a", "b", "c"].map(|name| fleet.start(name)).into());
     others[0].create("first");
     others[0].queues(&["first"]);
-    let mut log = others[0].follow();
-    log.has("first");
+    let mut log = others[0].follow("logs?controller=scripted&follow=1");
+    log.has_message("first");
     others[0].create("second");
-    log.has("second");
+    log.has_message("second");
     assert_eq!(others[0].ask(&["drain", holder.name, "--wait", "5m"]).code, Some(0));
     others[1].create("third");
-    log.has("third");
+    log.has_message("third");
 }
 
 /// Issue 22: A host is drained through any other one.

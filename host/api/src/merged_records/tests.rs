@@ -40,14 +40,17 @@ fn a_line_beyond_its_bound_ends_the_stream() {
 
 #[test]
 fn a_question_has_the_parameters_of_the_client_alone() {
-    let asked = |key: Option<&str>| HolderLogs {
-        controller: "web".into(),
+    let asked = |controller: Option<&str>, key: Option<&str>| RecordQuestion {
+        path: "/homeostat/v1/logs",
+        controller: controller.map(str::to_owned),
         key: key.map(str::to_owned),
         lines: 10,
         headers: HeaderMap::new(),
     };
-    assert_eq!(asked(None).question(1, 0, false).path, "/homeostat/v1/logs?controller=web&lines=1");
-    let question = asked(Some("v1/Pod a/b&follow=1")).question(10, 7, true);
-    let expected = "/homeostat/v1/logs?controller=web&lines=10&key=v1%2FPod+a%2Fb%26follow%3D1&after=7&follow=1";
+    assert_eq!(asked(Some("web"), None).question(1, 0, false).path, "/homeostat/v1/logs?lines=1&controller=web");
+    let question = asked(Some("web"), Some("v1/Pod a/b&follow=1")).question(10, 7, true);
+    let expected = "/homeostat/v1/logs?lines=10&controller=web&key=v1%2FPod+a%2Fb%26follow%3D1&after=7&follow=1";
     assert_eq!(question.path, expected);
+    let all = asked(None, None).question(usize::MAX, 0, false);
+    assert_eq!(all.path, format!("/homeostat/v1/logs?lines={LINES_ASKED_MAX}"));
 }

@@ -1,10 +1,11 @@
-//! `homeostat suspend` and `resume`.
+//! `homeostat suspend` and `resume`, on all hosts of a fleet.
 
 use std::process::ExitCode;
 
-use super::resource_args;
 use reqwest::Method;
 
+use super::resource_args;
+use super::unanswered::UnansweredHosts;
 use crate::client::Client;
 use crate::global::{Format, Global};
 use crate::output;
@@ -36,9 +37,11 @@ pub(crate) async fn resume(args: ControllerArgs, global: &Global) -> anyhow::Res
 async fn post_verb(controller: &str, verb: &str, done: &str, global: &Global) -> anyhow::Result<ExitCode> {
     global.format(&[Format::Table])?;
     let path = format!("{}/{verb}", path(controller));
-    Client::new(global)?.send(Method::POST, &path, "application/json", "").await?;
+    let response = Client::new(global)?.send(Method::POST, &path, "application/json", "").await?;
     output::print(&format!("controller.homeostat.dev/{controller} {done}\n"))?;
-    Ok(ExitCode::SUCCESS)
+    let mut unanswered = UnansweredHosts::default();
+    unanswered.note(&response.document);
+    Ok(unanswered.exit_code())
 }
 
 /// Returns the API path of a controller.

@@ -283,9 +283,11 @@ async fn events_table(
     let key = known.key(namespace, name);
     let wanted = if known.is_controller() { ("controller", Some(name)) } else { ("key", Some(key.as_str())) };
     let mut lines = client.lines(&with_query("/homeostat/v1/events", &[wanted])).await?;
-    let mut found = Vec::new();
+    let (mut found, mut unanswered) = (Vec::new(), UnansweredHosts::default());
     while let Some(event) = lines.next().await? {
-        found.push(event);
+        if !unanswered.note(&event) {
+            found.push(event);
+        }
     }
     let found = if known.is_controller() { merge_key_events(found) } else { found };
     found.iter().for_each(|event| table.row(events::row(event, now)));

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::resource_args;
+use super::unanswered::UnansweredHosts;
 use crate::client::{Client, Kinds, with_query};
 use crate::document::{capitalised, text};
 use crate::global::{Format, Global};
@@ -50,8 +51,9 @@ pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<ExitCode>
         _ => true,
     };
     let (mut table, mut found) = (table(), Vec::new());
+    let mut unanswered = UnansweredHosts::default();
     while let Some(event) = lines.next().await? {
-        if !is_meant(&event) {
+        if unanswered.note(&event) || !is_meant(&event) {
             continue;
         }
         match format {
@@ -75,7 +77,7 @@ pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<ExitCode>
         }
         _ => output::print(&table.take())?,
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(unanswered.exit_code())
 }
 
 fn document(event: &Value, format: Format) -> anyhow::Result<String> {

@@ -358,6 +358,42 @@ impl NeedsSnapshot {
         since
     }
 
+    /// Adds the accesses that another host has recorded. Bounded by the bounds of both records.
+    pub fn add(&mut self, other: Self) {
+        let Self { resources, http, settings, clock, random, absent, more } = other;
+        for need in resources {
+            let is_same = |known: &&mut ResourceNeed| {
+                (known.verb, &known.kind, &known.namespace, &known.name)
+                    == (need.verb, &need.kind, &need.namespace, &need.name)
+            };
+            match self.resources.iter_mut().find(is_same) {
+                Some(known) => {
+                    known.asked = known.asked.saturating_add(need.asked);
+                    known.denied = known.denied.saturating_add(need.denied);
+                }
+                None => self.resources.push(need),
+            }
+        }
+        for need in http {
+            let is_same = |known: &&mut HttpNeed| (&known.method, &known.url) == (&need.method, &need.url);
+            match self.http.iter_mut().find(is_same) {
+                Some(known) => {
+                    known.asked = known.asked.saturating_add(need.asked);
+                    known.denied = known.denied.saturating_add(need.denied);
+                }
+                None => self.http.push(need),
+            }
+        }
+        self.resources.sort();
+        self.http.sort();
+        for (own, more) in [(&mut self.settings, settings), (&mut self.absent, absent)] {
+            *own = std::mem::take(own).into_iter().chain(more).collect::<BTreeSet<_>>().into_iter().collect();
+        }
+        self.clock = self.clock.saturating_add(clock);
+        self.random = self.random.saturating_add(random);
+        self.more |= more;
+    }
+
     /// Returns whether no recorded access needs a grant.
     pub fn is_empty(&self) -> bool {
         self.resources.is_empty() && self.http.is_empty()

@@ -280,11 +280,19 @@ impl Placement {
         leased.keepers.lock().iter().filter_map(|keeper| keeper.view().holder).collect()
     }
 
-    /// Returns the other host that holds the lease of a key; `None` if this host holds it, nobody does, or
-    /// the key needs none.
+    /// Returns the other host that holds the lease of a key; `None` if this host holds it, or nobody does.
     pub(crate) fn other_holder_of(&self, key: &Key) -> Option<OtherHost> {
-        let LeasedPlacement { fleet, keepers, .. } = self.leased.as_ref()?;
         let shard = self.leased.as_ref()?.gate(key).lease.shard();
+        self.other_holder_of_shard(shard)
+    }
+
+    /// Returns the other host that leads the rollouts of the controller: it holds the first lease.
+    pub(crate) fn other_leader(&self) -> Option<OtherHost> {
+        self.other_holder_of_shard(0)
+    }
+
+    fn other_holder_of_shard(&self, shard: u32) -> Option<OtherHost> {
+        let LeasedPlacement { fleet, keepers, .. } = self.leased.as_ref()?;
         let holder = keepers.lock().get(shard as usize)?.view().holder?;
         fleet.other_hosts([holder]).pop()
     }

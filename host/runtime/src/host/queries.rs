@@ -47,6 +47,16 @@ impl Host {
         self.inner.context.fleet.other_host(name)
     }
 
+    /// Returns the other hosts that share stores with this one and renew leases, by identity.
+    pub fn other_hosts(&self) -> Vec<OtherHost> {
+        self.inner.context.fleet.all_other_hosts()
+    }
+
+    /// Returns the last runs of the other hosts that have released their own leases, by name: they drain, or have ended.
+    pub fn released_hosts(&self) -> Vec<OtherHost> {
+        self.inner.context.fleet.released_hosts()
+    }
+
     /// Returns the other hosts that hold leases of these controllers, by identity. A controller that does not
     /// run here has no leases.
     pub fn other_holders<'n>(&self, controllers: impl IntoIterator<Item = &'n str>) -> Vec<OtherHost> {
@@ -60,6 +70,12 @@ impl Host {
         self.controller(controller).is_ok_and(|controller| controller.slot.placement.is_leased())
     }
 
+    /// Returns the controllers that run here and work under leases, by name.
+    pub fn leased_controllers(&self) -> Vec<Arc<str>> {
+        let running = self.running().into_iter().filter(|controller| controller.slot.placement.is_leased());
+        running.map(|controller| Arc::clone(&controller.name)).collect()
+    }
+
     /// Returns the other host that holds the lease of a key of a controller; `None` if this host holds it,
     /// nobody does, or the key needs none.
     ///
@@ -67,6 +83,15 @@ impl Host {
     /// [`Error::UnknownController`].
     pub fn other_holder_of(&self, controller: &str, key: &Key) -> Result<Option<OtherHost>, Error> {
         Ok(self.controller(controller)?.slot.placement.other_holder_of(key))
+    }
+
+    /// Returns the other host that leads the rollouts of a controller; `None` if this host does, nobody does, or the
+    /// controller needs no lease.
+    ///
+    /// # Errors
+    /// [`Error::UnknownController`].
+    pub fn other_leader(&self, controller: &str) -> Result<Option<OtherHost>, Error> {
+        Ok(self.controller(controller)?.slot.placement.other_leader())
     }
 
     /// Gives all leases of this host away, so that other hosts work on its controllers, and takes no other one. With

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::from_host;
 use crate::client::Client;
+use crate::commands::unanswered::UnansweredHosts;
 use crate::commands::{control, resource_args};
 use crate::exit;
 use crate::global::{Format, Global};
@@ -50,11 +51,12 @@ pub(super) async fn run(args: LearnArgs, global: &Global) -> anyhow::Result<Exit
     let format = global.format(&[Format::Yaml, Format::Json])?;
     let client = Client::new(global)?;
     let LearnArgs { controller, span, include_denied, reset } = args;
-    let ObservedNeeds { mut seen, mut watched } = fetch_needs(&client, &controller).await?;
+    let mut unanswered = UnansweredHosts::default();
+    let ObservedNeeds { mut seen, mut watched } = fetch_needs(&client, &controller, &mut unanswered).await?;
     if let Some(Span(span)) = span {
         tokio::time::sleep(span).await;
         let before = seen;
-        ObservedNeeds { seen, watched } = fetch_needs(&client, &controller).await?;
+        ObservedNeeds { seen, watched } = fetch_needs(&client, &controller, &mut unanswered).await?;
         seen = seen.since(&before);
     }
     let granted = from_host(&client, &controller).await?;
@@ -80,12 +82,13 @@ pub(super) async fn run(args: LearnArgs, global: &Global) -> anyhow::Result<Exit
     })?;
     if reset {
         let path = format!("{}/needs/forget", control::path(&controller));
-        client.send(Method::POST, &path, "application/json", "").await?;
+        let response = client.send(Method::POST, &path, "application/json", "").await?;
+        unanswered.note(&response.document);
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(unanswered.exit_code())
 }
 
-/// The needs of a controller, as the host has observed them.
+/// The needs of a controller, as the hosts that hold its leases have observed them.
 #[derive(Deserialize)]
 struct ObservedNeeds {
     /// The requests of the guest.
@@ -94,8 +97,13 @@ struct ObservedNeeds {
     watched: Vec<ResourceNeed>,
 }
 
-async fn fetch_needs(client: &Client, controller: &str) -> anyhow::Result<ObservedNeeds> {
+async fn fetch_needs(
+    client: &Client,
+    controller: &str,
+    unanswered: &mut UnansweredHosts,
+) -> anyhow::Result<ObservedNeeds> {
     let document: Value = client.get(&format!("{}/needs", control::path(controller))).await?;
+    unanswered.note(&document);
     serde_json::from_value(document).context("the host's answer cannot be parsed")
 }
 

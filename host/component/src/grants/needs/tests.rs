@@ -143,3 +143,29 @@ measured! {
         });
     }
 }
+
+#[test]
+fn the_needs_of_two_hosts_are_added_by_place() {
+    let record = |names: &[&str], url: &str, setting: &str| {
+        let needs = Needs::default();
+        for name in names {
+            needs.record(&ask(Verb::Get, "blue", name), *name == "b");
+        }
+        needs.record(&http(url), true);
+        needs.record(&Attempt::Settings { key: Some(setting.to_owned()) }, false);
+        needs.record(&Attempt::Clock, false);
+        needs.snapshot()
+    };
+    let (a, b) = (record(&["b", "c"], "https://a.example/x", "x"), record(&["a", "b"], "https://a.example/y", "x"));
+    let mut both = a.clone();
+    both.add(b.clone());
+    let counts: Vec<_> = both.resources.iter().map(|need| (&*need.name, need.asked, need.denied)).collect();
+    assert_eq!(counts, [("a", 1, 0), ("b", 2, 2), ("c", 1, 0)]);
+    assert_eq!(both.http.len(), 2);
+    assert_eq!((both.settings.len(), both.clock, both.more), (1, 2, false));
+    let mut other_way = b;
+    other_way.add(a.clone());
+    assert_eq!(both, other_way);
+    both.add(NeedsSnapshot { more: true, ..a });
+    assert!(both.more && both.http.iter().any(|need| need.asked == 2));
+}
