@@ -40,7 +40,7 @@ const LINES_ASKED_MAX: usize = 4096;
 /// Hosts whose reasons a stream remembers. Beyond them it may name one again.
 const NAMED_MAX: usize = 256;
 
-/// What a client asks about the records of controllers.
+/// The question of a client about the records of controllers.
 #[derive(Debug)]
 pub(crate) struct RecordQuestion {
     /// The path of the records, as `/homeostat/v1/logs`.
@@ -270,7 +270,7 @@ async fn read(
     mut sequence: u64,
     sender: &mpsc::Sender<Bytes>,
 ) -> EndedStream {
-    // What such a host has recorded before is new here, too.
+    // The earlier records of such a host are new to the client, too.
     let question = asked.question(asked.lines, sequence, true);
     let unanswered = match api.forwarder.stream(&host, &question).await {
         Err(unanswered) => unanswered,

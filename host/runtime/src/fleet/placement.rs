@@ -280,7 +280,7 @@ impl Placement {
         leased.keepers.lock().iter().filter_map(|keeper| keeper.view().holder).collect()
     }
 
-    /// Returns the other host that holds the lease of a key; `None` if this host holds it, or nobody does.
+    /// Returns the other host that holds the lease of a key; `None` if no other host holds it.
     pub(crate) fn other_holder_of(&self, key: &Key) -> Option<OtherHost> {
         let shard = self.leased.as_ref()?.gate(key).lease.shard();
         self.other_holder_of_shard(shard)

@@ -85,8 +85,7 @@ impl Host {
         Ok(self.controller(controller)?.slot.placement.other_holder_of(key))
     }
 
-    /// Returns the other host that leads the rollouts of a controller; `None` if this host does, nobody does, or the
-    /// controller needs no lease.
+    /// Returns the other host that leads the rollouts of a controller; `None` if no other host leads them.
     ///
     /// # Errors
     /// [`Error::UnknownController`].
