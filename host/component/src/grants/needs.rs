@@ -110,6 +110,13 @@ pub struct ResourceNeed {
     pub denied: u64,
 }
 
+impl ResourceNeed {
+    /// Returns what was accessed, without how many times: at most one need of a record has it.
+    fn place(&self) -> (Verb, &str, &str, &str) {
+        (self.verb, &self.kind, &self.namespace, &self.name)
+    }
+}
+
 /// An HTTP request, allowed or denied.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -122,6 +129,13 @@ pub struct HttpNeed {
     pub asked: u64,
     /// The number of denied ones.
     pub denied: u64,
+}
+
+impl HttpNeed {
+    /// Returns what was requested, without how many times: at most one need of a record has it.
+    fn place(&self) -> (&str, &str) {
+        (&self.method, &self.url)
+    }
 }
 
 impl Needs {
@@ -335,18 +349,13 @@ impl NeedsSnapshot {
     pub fn since(&self, before: &Self) -> Self {
         let mut since = self.clone();
         for need in &mut since.resources {
-            let is_same = |known: &&ResourceNeed| {
-                (known.verb, &known.kind, &known.namespace, &known.name)
-                    == (need.verb, &need.kind, &need.namespace, &need.name)
-            };
-            if let Some(known) = before.resources.iter().find(is_same) {
+            if let Some(known) = before.resources.iter().find(|known| known.place() == need.place()) {
                 need.asked = need.asked.saturating_sub(known.asked);
                 need.denied = need.denied.saturating_sub(known.denied);
             }
         }
         for need in &mut since.http {
-            let is_same = |known: &&HttpNeed| (&known.method, &known.url) == (&need.method, &need.url);
-            if let Some(known) = before.http.iter().find(is_same) {
+            if let Some(known) = before.http.iter().find(|known| known.place() == need.place()) {
                 need.asked = need.asked.saturating_sub(known.asked);
                 need.denied = need.denied.saturating_sub(known.denied);
             }
@@ -362,11 +371,7 @@ impl NeedsSnapshot {
     pub fn add(&mut self, other: Self) {
         let Self { resources, http, settings, clock, random, absent, more } = other;
         for need in resources {
-            let is_same = |known: &&mut ResourceNeed| {
-                (known.verb, &known.kind, &known.namespace, &known.name)
-                    == (need.verb, &need.kind, &need.namespace, &need.name)
-            };
-            match self.resources.iter_mut().find(is_same) {
+            match self.resources.iter_mut().find(|known| known.place() == need.place()) {
                 Some(known) => {
                     known.asked = known.asked.saturating_add(need.asked);
                     known.denied = known.denied.saturating_add(need.denied);
@@ -375,8 +380,7 @@ impl NeedsSnapshot {
             }
         }
         for need in http {
-            let is_same = |known: &&mut HttpNeed| (&known.method, &known.url) == (&need.method, &need.url);
-            match self.http.iter_mut().find(is_same) {
+            match self.http.iter_mut().find(|known| known.place() == need.place()) {
                 Some(known) => {
                     known.asked = known.asked.saturating_add(need.asked);
                     known.denied = known.denied.saturating_add(need.denied);
