@@ -21,7 +21,7 @@ fn converted_by(controller: &str, version: &str) -> Value {
 /// Starts a host with the controller.
 async fn host() -> TestHost {
     let test = TestHost::start().await;
-    let limits = Limits { cpu: std::time::Duration::from_millis(200), ..Limits::default() };
+    let limits = Limits { cpu: std::time::Duration::from_secs(1), result_bytes_max: 1 << 20, ..Limits::default() };
     let config = BTreeMap::from([("secret".to_owned(), "s".to_owned())]);
     let definition = test.definition("sites", &guest("guest-converter")).await;
     test.apply(converted_by("sites", "v1")).await;

@@ -9,7 +9,7 @@
 //! | `failure` | returns a failure |
 //! | `read` | reads a resource, and returns the error |
 //! | `config` | returns its setting `secret`, or fails without one |
-//! | `flood` | returns 9 MiB |
+//! | `flood` | returns 2 MiB |
 //! | `name` | changes the name |
 
 use std::hint::black_box;
@@ -46,7 +46,7 @@ impl Converter for Sites {
             "failure" => return Err(Failure::new("no port is left")),
             "read" => drop(Site::get(&Site::key("", "web"))?),
             "config" => document["spec"]["secret"] = config::require("secret")?.into(),
-            "flood" => document["spec"]["flood"] = "x".repeat(9 << 20).into(),
+            "flood" => document["spec"]["flood"] = "x".repeat(2 << 20).into(),
             "name" => document["metadata"]["name"] = "x".into(),
             _ => {}
         }
