@@ -371,7 +371,7 @@ fn the_answers_of_the_holders_of_shards_are_one_answer() {
     eventually_built("all second reconciles", || names.iter().all(|name| b.logged(name) == 2).then_some(()));
     b.process.signal("STOP");
     // At once, as long as the frozen host has its leases.
-    let (parts, verbs) = thread::scope(|scope| {
+    let (parts, resumed, verbs) = thread::scope(|scope| {
         let a = &a;
         let ask = |question: Vec<&'static str>| scope.spawn(move || a.ask(&question));
         let questions = [
@@ -380,19 +380,21 @@ fn the_answers_of_the_holders_of_shards_are_one_answer() {
             vec!["top", "scripted"],
             vec!["events"],
             vec!["grants", "learn", "scripted"],
-            vec!["resume", "scripted"],
         ];
         let parts = questions.map(ask);
+        let resumed = ask(vec!["resume", "scripted"]);
         let retry = |name| scope.spawn(move || a.ask(&["retry", "scripted", "scripted", name]));
         let verbs: Vec<_> = names.iter().copied().map(retry).collect();
         let verbs: Vec<_> = verbs.into_iter().map(|verb| verb.join().unwrap()).collect();
-        (parts.map(|part| part.join().unwrap()), verbs)
+        (parts.map(|part| part.join().unwrap()), resumed.join().unwrap(), verbs)
     });
     for part in parts {
         assert_eq!(part.code, Some(69), "{part:?}");
         assert!(part.stderr.contains("host/b has not answered: it did not answer within 5 s"), "{part:?}");
         assert!(!part.stdout.is_empty());
     }
+    assert_eq!(resumed.code, Some(69), "{resumed:?}");
+    assert!(resumed.stderr.contains("host/b has not answered: it did not answer within 20 s, and may"), "{resumed:?}");
     let (done, late): (Vec<_>, Vec<_>) = verbs.into_iter().partition(|verb| verb.code == Some(0));
     let expected = "host \"b\": it did not answer within 5 s, and may have made the change";
     assert!(!done.is_empty() && !late.is_empty());
