@@ -61,6 +61,9 @@ pub type LeaseClock = Arc<dyn Fn() -> Duration + Send + Sync>;
 /// Returns the time of day, which only people read.
 pub type TimeOfDay = Arc<dyn Fn() -> SystemTime + Send + Sync>;
 
+/// Returns the load of a reconcile from its processor time.
+pub type LoadMeasure = Arc<dyn Fn(Duration) -> Duration + Send + Sync>;
+
 /// The settings of a host in a fleet.
 #[derive(Clone)]
 pub struct FleetOptions {
@@ -74,6 +77,8 @@ pub struct FleetOptions {
     pub clock: LeaseClock,
     /// The times in its `Host` resources. Default: that of the machine.
     pub time_of_day: TimeOfDay,
+    /// What a reconcile adds to the load of its lease. Default: its processor time.
+    pub load: LoadMeasure,
 }
 
 impl FleetOptions {
@@ -87,7 +92,8 @@ impl FleetOptions {
         let description = HostDescription::of_this();
         let clock: LeaseClock = Arc::new(boot_time);
         let (identity, times) = (new_identity(&name), Times::of_length(length));
-        Self { identity, times, description, clock, time_of_day: Arc::new(SystemTime::now) }
+        let load: LoadMeasure = Arc::new(|processor_time| processor_time);
+        Self { identity, times, description, clock, time_of_day: Arc::new(SystemTime::now), load }
     }
 }
 
@@ -141,6 +147,7 @@ pub(crate) struct Fleet {
     pub(crate) times: Times,
     pub(crate) clock: LeaseClock,
     time_of_day: TimeOfDay,
+    load: LoadMeasure,
     /// What the records of the leases of this host itself tell. Its lock is taken before that of `own`, and held while such a
     /// lease is added.
     description: Mutex<HostDescription>,
@@ -159,11 +166,11 @@ pub(crate) struct Fleet {
 
 impl Fleet {
     pub(crate) fn new(options: FleetOptions) -> Self {
-        let FleetOptions { identity, times, description, clock, time_of_day } = options;
+        let FleetOptions { identity, times, description, clock, time_of_day, load } = options;
         let description = Mutex::new(description);
         let (rooms, own, drains, others, tasks, end) = Default::default();
         let mirror = MirrorTrigger::default();
-        Self { identity, times, clock, time_of_day, description, mirror, rooms, own, drains, others, tasks, end }
+        Self { identity, times, clock, time_of_day, load, description, mirror, rooms, own, drains, others, tasks, end }
     }
 
     /// Starts to hold the lease of this host in a store, by which the others know it.

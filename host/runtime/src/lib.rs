@@ -109,8 +109,8 @@ pub use events::{EVENT_TTL, EventLog};
 pub use feeder_tally::FeederStatus;
 pub use feeders::{Feeder, FeederError, Intake, IntakeError};
 pub use fleet::{
-    FleetOptions, HostDescription, HostStatus, LEASE_LENGTH_MAX, LeaseClock, LeaseStatus, OtherHost, PlacementSpec,
-    TimeOfDay, is_host_name,
+    FleetOptions, HostDescription, HostStatus, LEASE_LENGTH_MAX, LeaseClock, LeaseStatus, LoadMeasure, OtherHost,
+    PlacementSpec, TimeOfDay, is_host_name,
 };
 pub use homeostat_workqueue::{Ages, Counters, Delay, KeyCounts, Priority};
 pub use host::{Host, KeyVerb, Put, ShutdownReport};

@@ -56,6 +56,9 @@ const LATE_MAX: Duration = Duration::from_secs(60);
 /// The time of day of a host jumps within this time after the epoch of Unix.
 const TIME_OF_DAY_MAX: Duration = Duration::from_secs(365 * 86_400);
 
+/// The load of each reconcile.
+const RECONCILE_LOAD: Duration = Duration::from_millis(5);
+
 /// A host of the fleet that runs.
 struct Member {
     host: Host,
@@ -157,7 +160,9 @@ impl World {
         let time_of_day = Arc::new(move || {
             SystemTime::UNIX_EPOCH + origin.elapsed() + Duration::from_secs(ahead.load(Ordering::Relaxed))
         });
-        let fleet = FleetOptions { identity, times: self.times, clock, time_of_day, ..FleetOptions::default() };
+        // The processor time of this machine would decide which shard moves.
+        let load = Arc::new(|_| RECONCILE_LOAD);
+        let fleet = FleetOptions { identity, times: self.times, clock, time_of_day, load, ..FleetOptions::default() };
         let stores = Stores::Routed(Arc::new(routed));
         let seed = Some(self.dice.number());
         let options = Options { fleet, seed, ..Options::with_stores(code().engine.clone(), stores) };

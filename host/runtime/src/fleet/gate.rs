@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
-use super::{Fleet, LeaseClock};
+use super::{Fleet, LeaseClock, LoadMeasure};
 
 /// A number that changes with every change of a gate of one controller.
 pub(super) type GateChanges = Arc<watch::Sender<u64>>;
@@ -20,6 +20,7 @@ pub(super) type GateChanges = Arc<watch::Sender<u64>>;
 pub(crate) struct ShardGate {
     pub(crate) lease: LeaseName,
     clock: LeaseClock,
+    load: LoadMeasure,
     /// The longest time for which a write without an answer can be on its way.
     in_flight_max: Duration,
     /// Nanoseconds of the clock at which the term ends; 0 for no term.
@@ -56,7 +57,7 @@ struct GateState {
     lost: CancellationToken,
     /// No write without an answer is on its way after this time.
     quiet_at: Duration,
-    /// The processor time of the workers that have left, since the start of the host.
+    /// The load of the workers that have left, since the start of the host.
     spent: Duration,
 }
 
@@ -64,15 +65,16 @@ struct GateState {
 pub(crate) struct GatePass {
     gate: Arc<ShardGate>,
     lost: CancellationToken,
-    /// The processor time of the worker.
-    cpu: Duration,
+    /// The load of the worker.
+    load: Duration,
 }
 
 impl ShardGate {
     pub(super) fn new(lease: LeaseName, fleet: &Fleet, changes: GateChanges) -> Self {
         let (until, state, returned) = Default::default();
         let (clock, in_flight_max) = (Arc::clone(&fleet.clock), fleet.times.in_flight_max);
-        Self { lease, clock, in_flight_max, until, state, returned, changes }
+        let load = Arc::clone(&fleet.load);
+        Self { lease, clock, load, in_flight_max, until, state, returned, changes }
     }
 
     /// Lets a worker in; `None` unless this host holds the lease.
@@ -85,7 +87,7 @@ impl ShardGate {
             return None;
         }
         state.inside += 1;
-        Some(GatePass { gate: Arc::clone(self), lost: state.lost.clone(), cpu: Duration::ZERO })
+        Some(GatePass { gate: Arc::clone(self), lost: state.lost.clone(), load: Duration::ZERO })
     }
 
     /// Returns whether workers may enter now.
@@ -220,10 +222,10 @@ impl ShardGate {
 }
 
 impl GatePass {
-    /// Records the processor time of the worker. The gate counts it when the worker leaves: it takes its lock then in any
+    /// Records the load of the worker by its processor time. The gate counts it when the worker leaves: it takes its lock then in any
     /// case.
     pub(crate) fn note(&mut self, cpu: Duration) {
-        self.cpu = cpu;
+        self.load = (self.gate.load)(cpu);
     }
 
     /// Waits until the lease is lost.
@@ -238,7 +240,7 @@ impl Drop for GatePass {
     fn drop(&mut self) {
         let mut state = self.gate.state.lock();
         state.inside -= 1;
-        state.spent = state.spent.saturating_add(self.cpu);
+        state.spent = state.spent.saturating_add(self.load);
         if state.inside == 0 {
             self.gate.returned.notify_waiters();
         }
