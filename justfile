@@ -4,6 +4,10 @@
 check:
     bash .ci/run
 
+# Lints the programs that are not in the workspace. Needs Go.
+outside:
+    bash .ci/outside
+
 # Runs every test. Builds the guests and fetches all tools by itself.
 test:
     cargo test --workspace

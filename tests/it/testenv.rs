@@ -8,7 +8,7 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use homeostat_tests::{ask_plain, go_test, homeostat, python, repository};
+use homeostat_tests::{ask_plain, homeostat, python, repository, test_go_environment};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -68,7 +68,7 @@ fn a_test_environment_serves_built_in_kinds_and_manifests_and_ends_with_its_pare
 #[test]
 #[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
 fn the_package_for_go_starts_hosts_for_tests() {
-    go_test("examples/testenv/go", &homeostat());
+    test_go_environment(&homeostat());
 }
 
 #[test]

@@ -29,7 +29,7 @@ pub fn guest(name: &str) -> PathBuf {
     components.get(name).unwrap_or_else(|| panic!("no guest is named {name}")).clone()
 }
 
-/// Returns the binary `homeostat`. The first call builds all binaries.
+/// Returns the binary `homeostat`. The first call builds both binaries.
 ///
 /// # Panics
 /// When they cannot be built.
@@ -37,7 +37,7 @@ pub fn homeostat() -> PathBuf {
     binaries().join("homeostat")
 }
 
-/// Returns the example that embeds a host. The first call builds all binaries.
+/// Returns the example that embeds a host. The first call builds both binaries.
 ///
 /// # Panics
 /// When they cannot be built.
@@ -49,7 +49,7 @@ fn binaries() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| {
         // Selects the whole workspace, so that its dependencies are the ones that the tests were built with.
-        cargo(&["build", "--workspace", "--bins"]);
+        cargo(&["build", "--workspace", "--bin", "homeostat", "--bin", "embed"]);
         profile_folder()
     })
 }

@@ -15,10 +15,10 @@ pub use distribution::Distribution;
 pub use homeostat_servers::{
     Answer, ApiServer, Authority, CLUSTER_USERS, CertificatePair, Client, Cluster, ClusterOptions, Etcd, Flush,
     HttpProxy, HttpReply, HttpRule, Nats, NatsAccess, NatsCluster, NatsOptions, NatsUser, NetworkFault, Proxy, Request,
-    Server, Traffic, ask_plain, ask_plain_with, crane, elector, end_to_end_tests, go_test, helm, informer,
-    kinds_writer, kube, kube_controller_manager, kube_scheduler, kubectl, manager, node_packages, node_tool, oras,
-    project_definitions, python, python_tool, repository, shared_bare_cluster, shared_cluster, shared_nats,
-    snapshot_controller, snapshot_definitions, typed_documents,
+    Server, Traffic, ask_plain, ask_plain_with, crane, elector, end_to_end_tests, helm, informer, kinds_writer, kube,
+    kube_controller_manager, kube_scheduler, kubectl, manager, node_packages, node_tool, oras, project_definitions,
+    python, python_tool, repository, shared_bare_cluster, shared_cluster, shared_nats, snapshot_controller,
+    snapshot_definitions, test_go_environment, typed_documents,
 };
 pub use host::{TestHost, all_resources, routed_stores};
 pub use process::{HostProcess, Output, run, run_with, run_with_open_umask};

@@ -1,17 +1,7 @@
 //! The derive macro of [homeostat-sdk](https://docs.rs/homeostat-sdk), which re-exports it. Depend on that crate, and
 //! not on this one.
 //!
-//! ```
-//! use homeostat_sdk::prelude::*;
-//!
-//! #[derive(Resource, Serialize, Deserialize, JsonSchema)]
-//! #[resource(group = "demo.example.dev", version = "v1", shortname = "gr")]
-//! struct Greeting {
-//!     name: String,
-//! }
-//!
-//! assert_eq!((Greeting::NAME, Greeting::PLURAL), ("Greeting", "greetings"));
-//! ```
+//! The front page of that crate has an example.
 
 mod attributes;
 mod expand;

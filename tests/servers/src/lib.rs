@@ -33,9 +33,9 @@ pub use projects::project_definitions;
 pub use proxy::{NetworkFault, Proxy, Traffic};
 pub use server::Server;
 pub use tools::{
-    crane, distribution_registry, elector, end_to_end_tests, go_test, helm, informer, kinds_writer, kube,
+    crane, distribution_registry, elector, end_to_end_tests, helm, informer, kinds_writer, kube,
     kube_controller_manager, kube_scheduler, kubectl, manager, node_packages, node_tool, oras, python, python_tool,
-    snapshot_controller, snapshot_definitions, typed_documents,
+    snapshot_controller, snapshot_definitions, test_go_environment, typed_documents,
 };
 
 /// The most private clusters at a time in one test process. A cluster takes half a GiB of memory.

@@ -34,6 +34,14 @@ const MANAGER: &str = "tests/tools/manager";
 /// The module of Kubernetes' own end-to-end tests.
 const END_TO_END: &str = "tests/tools/e2e";
 
+/// The module of the package that starts hosts for tests in Go.
+const TEST_ENVIRONMENT: &str = "examples/testenv/go";
+
+/// The modules that share the versions of [`WORKSPACE`]. Each other module has the versions of its own `go.mod`.
+const OF_WORKSPACE: [&str; 4] = [HELM, MANAGER, SNAPSHOTS, TEST_ENVIRONMENT];
+
+const WORKSPACE: &str = "tests/client-go.work";
+
 /// Returns the `kubectl` of a current release. The first call on a machine builds it.
 ///
 /// # Panics
@@ -177,9 +185,9 @@ pub fn snapshot_controller() -> PathBuf {
 /// When the controller cannot be built.
 pub fn snapshot_definitions() -> PathBuf {
     snapshot_controller();
-    let mut command = Command::new("go");
+    let mut command = go(SNAPSHOTS);
     command.args(["list", "-m", "-f", "{{.Dir}}", "github.com/kubernetes-csi/external-snapshotter/client/v8"]);
-    let output = command.current_dir(repository().join(SNAPSHOTS)).output().expect("go starts");
+    let output = command.output().expect("go starts");
     let folder = String::from_utf8_lossy(&output.stdout).trim().to_owned();
     Path::new(&folder).join("config/crd")
 }
@@ -193,16 +201,17 @@ pub fn helm() -> PathBuf {
     BUILT.get_or_init(|| go_build(HELM, "helm.sh/helm/v3/cmd/helm", "helm", "-s -w")).clone()
 }
 
-/// Runs the tests of a Go module of the repository. They find the binary `homeostat` in the variable `HOMEOSTAT`.
+/// Runs the tests of the package that starts hosts for tests in Go. They find the binary `homeostat` in the variable
+/// `HOMEOSTAT`.
 ///
 /// # Panics
 /// When one fails, or they cannot be built: they need Go 1.26 or newer.
-pub fn go_test(module: &str, homeostat: &Path) {
-    let mut command = Command::new("go");
-    command.args(["test", "-count=1", "./..."]).current_dir(repository().join(module)).env("HOMEOSTAT", homeostat);
+pub fn test_go_environment(homeostat: &Path) {
+    let mut command = go(TEST_ENVIRONMENT);
+    command.args(["test", "-trimpath", "-count=1", "./..."]).env("HOMEOSTAT", homeostat);
     let output = command.output().expect("go starts");
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    assert!(output.status.success(), "{module}: {}{}", text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
 }
 
 /// Returns a program that watches and applies resources with kube-rs (`tests/tools/kube`). The first call on
@@ -344,10 +353,19 @@ pub fn crane() -> PathBuf {
 /// no reason for it: another test process may run the program.
 fn go_build(module: &str, package: &str, name: &str, flags: &str) -> PathBuf {
     let program = repository().join("target/tools").join(name);
-    let mut command = Command::new("go");
+    let mut command = go(module);
     command.args(["build", "-trimpath", "-buildvcs=false", "-ldflags", flags, "-o"]).arg(&program).arg(package);
-    command.current_dir(repository().join(module)).env("CGO_ENABLED", "0").env("GOFLAGS", "-mod=readonly");
     let output = command.output().expect("Go 1.26 or newer is on PATH: https://go.dev/dl");
     assert!(output.status.success(), "{package} does not build: {}", String::from_utf8_lossy(&output.stderr));
     program
+}
+
+/// Returns a command of Go in the folder of a module. Commands with the same flags share what they have compiled.
+fn go(module: &str) -> Command {
+    let mut command = Command::new("go");
+    command.current_dir(repository().join(module)).env("CGO_ENABLED", "0").env("GOFLAGS", "-mod=readonly");
+    if OF_WORKSPACE.contains(&module) {
+        command.env("GOWORK", repository().join(WORKSPACE));
+    }
+    command
 }
