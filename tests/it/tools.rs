@@ -23,7 +23,7 @@ const TOOLS: [Tool; 3] = [
     Tool {
         name: "go",
         reason: "Go 1.26 or newer is not on PATH: https://go.dev/dl",
-        roots: &["go_build", "go_guest", "go_commands", "go_layer", "go_mod_download", "go_test"],
+        roots: &["go_build", "go_guest", "go_commands", "go_layer", "go_mod_download", "test_go_environment"],
     },
     Tool {
         name: "node",
