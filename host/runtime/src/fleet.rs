@@ -77,7 +77,7 @@ pub struct FleetOptions {
     pub clock: LeaseClock,
     /// The times in its `Host` resources. Default: that of the machine.
     pub time_of_day: TimeOfDay,
-    /// What a reconcile adds to the load of its lease. Default: its processor time.
+    /// The measure of the load that a reconcile adds to its lease. Default: the processor time of the reconcile.
     pub load: LoadMeasure,
 }
 

@@ -169,7 +169,8 @@ pub fn end_to_end_tests() -> PathBuf {
     BUILT.get_or_init(|| go_build(END_TO_END, "homeostat.dev/tests/tools/e2e", "e2e", "-s -w")).clone()
 }
 
-/// Returns the controller of volume snapshots, as the Kubernetes project publishes it. The first call on a machine builds it.
+/// Returns the controller of volume snapshots of the Kubernetes project, with a newer client-go than that of its release. The first
+/// call on a machine builds it.
 ///
 /// # Panics
 /// When it cannot be built: it needs Go 1.26 or newer.
