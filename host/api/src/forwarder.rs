@@ -44,9 +44,6 @@ pub(crate) const ANSWERED_BY: HeaderName = HeaderName::from_static("homeostat-an
 /// How long another host may take for its whole answer, and for the start of a stream.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
 
-/// The same for a change that the other host stores and applies before it answers.
-pub(crate) const STORED_CHANGE_MAX: Duration = Duration::from_secs(20);
-
 /// Maximum bytes of one answer.
 const ANSWER_BYTES_MAX: usize = 4 << 20;
 
@@ -89,7 +86,6 @@ pub(crate) struct Question {
     headers: HeaderMap,
     /// Headers with secrets of the caller, as `Authorization`.
     secret_headers: HeaderMap,
-    answer_max: Duration,
 }
 
 /// A host that has not answered, for people.
@@ -136,8 +132,7 @@ enum Route {
 impl Question {
     /// Returns a question with the caller's token, and as whom the caller acts.
     pub(crate) fn new(method: Method, path: String, body: Bytes, headers: &HeaderMap) -> Self {
-        let (plain, secret_headers) = (HeaderMap::new(), HeaderMap::new());
-        let mut question = Self { method, path, body, headers: plain, secret_headers, answer_max: ANSWER_MAX };
+        let mut question = Self { method, path, body, headers: HeaderMap::new(), secret_headers: HeaderMap::new() };
         for (name, value) in headers.iter().filter(|(name, _)| impersonation::is_header(name)) {
             question.headers.append(name, value.clone());
         }
@@ -157,11 +152,6 @@ impl Question {
             self.secret_headers.insert(name, value);
         }
         self
-    }
-
-    /// Returns the question with another bound of the time for its answer than 5 s.
-    pub(crate) fn with_answer_max(self, answer_max: Duration) -> Self {
-        Self { answer_max, ..self }
     }
 
     /// Returns whether a request was forwarded by another host, so that this one answers it by itself.
@@ -280,7 +270,7 @@ impl Forwarder {
             let response = self.send(host, question).await?;
             read(host, response).await
         };
-        let answer = timeout(question.answer_max, answer).await.unwrap_or_else(|_| Err(late(host, question)));
+        let answer = timeout(ANSWER_MAX, answer).await.unwrap_or_else(|_| Err(late(host, question)));
         (answer, Some(permit))
     }
 
@@ -291,7 +281,7 @@ impl Forwarder {
         let Ok(permit) = Arc::clone(&self.streams).try_acquire_owned() else {
             return Err(UnansweredHost::new(host, "this host reads too many streams of others: ask again"));
         };
-        let response = timeout(question.answer_max, self.send(host, question)).await;
+        let response = timeout(ANSWER_MAX, self.send(host, question)).await;
         Ok(AnswerStream { response: response.unwrap_or_else(|_| Err(late(host, question)))?, _permit: permit })
     }
 
@@ -303,7 +293,7 @@ impl Forwarder {
             Route::Plain => &self.plain,
             Route::Verified => self.verified.as_ref().ok_or_else(|| failed(no_authority(&address)))?,
         };
-        let Question { method, path, body, headers: plain, secret_headers, .. } = question;
+        let Question { method, path, body, headers: plain, secret_headers } = question;
         let mut headers = HeaderMap::from_iter([(header::ACCEPT, HeaderValue::from_static("application/json"))]);
         let mark = HeaderValue::from_str(&host.identity);
         headers.insert(FORWARDED_TO, mark.map_err(|_| failed("its identity cannot stand in a header".to_owned()))?);
@@ -381,7 +371,7 @@ fn unauthorized(address: &Address, route: &Route, has_token: bool) -> String {
 
 fn late(host: &OtherHost, question: &Question) -> UnansweredHost {
     let change = if question.method == Method::GET { "" } else { ", and may have made the change" };
-    let reason = format!("it did not answer within {} s{change}", question.answer_max.as_secs());
+    let reason = format!("it did not answer within {} s{change}", ANSWER_MAX.as_secs());
     UnansweredHost { status: Some(StatusCode::GATEWAY_TIMEOUT), ..UnansweredHost::new(host, reason) }
 }
 

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::document_cache::DocumentCache;
 use crate::event_cache::EncodedEventCache;
-use crate::forwarder::{Answers, Forwarder, Question, STORED_CHANGE_MAX};
+use crate::forwarder::{Answers, Forwarder, Question};
 use crate::limits::Limits;
 use crate::role_watch::RoleWatch;
 use crate::service_accounts::ServiceAccountTokens;
@@ -61,7 +61,7 @@ impl Api {
         self.forwarder.ask_all(&self.host.other_holders(controllers), &question(method, uri, headers)).await
     }
 
-    /// Asks all other hosts that share stores with this one to store a change. A host that has released its own lease drains and
+    /// The same for all other hosts that share stores with this one. A host that has released its own lease drains and
     /// answers, or has ended: its silence counts for nothing.
     pub(crate) async fn ask_all_hosts(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Answers {
         if Question::is_forwarded(headers) {
@@ -70,8 +70,7 @@ impl Api {
         let (mut hosts, mut released) = (self.host.other_hosts(), self.host.released_hosts());
         released.retain(|host| hosts.iter().all(|live| live.name != host.name));
         hosts.extend(released.iter().cloned());
-        let question = question(method, uri, headers).with_answer_max(STORED_CHANGE_MAX);
-        let mut answers = self.forwarder.ask_all(&hosts, &question).await;
+        let mut answers = self.forwarder.ask_all(&hosts, &question(method, uri, headers)).await;
         answers.unanswered.retain(|unanswered| released.iter().all(|host| host.name != unanswered.host));
         answers
     }
