@@ -133,7 +133,7 @@ impl World {
         self.starts += 1;
         let identity = Identity::new(&format!("{name}_{}", self.starts));
         let bound = (!self.is_fenced && self.is_protected).then_some(self.times.in_flight_max);
-        let link = Link::new(Dice::stream(self.dice.number(), 1), bound);
+        let link = Link::new(self.dice.number(), bound);
         let bus = LinkedStore {
             store: Arc::clone(&self.store),
             leases: Some(Arc::new(self.leases.clone())),
@@ -141,7 +141,7 @@ impl World {
             journal: Arc::clone(&self.journal),
             host: identity.clone(),
         };
-        let disk = Link::new(Dice::stream(self.dice.number(), 2), None);
+        let disk = Link::new(self.dice.number(), None);
         let own = LinkedStore {
             store: Arc::clone(&self.disks[name]),
             leases: None,

@@ -1,6 +1,8 @@
 //! The network between one host and the store of the fleet: what it loses, delays and delivers late.
 
+use std::collections::BTreeMap;
 use std::future::Future;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -39,14 +41,26 @@ pub(super) struct Faults {
 /// A link of one host.
 pub(super) struct Link {
     faults: watch::Sender<Faults>,
-    dice: Mutex<Dice>,
+    seed: u64,
+    /// By what the requests are about: requests of one moment come in any order, and each has its own fate.
+    dice: Mutex<BTreeMap<String, Dice>>,
     /// A request arrives within this time, or never: a server without fences sees the time that a request has.
     bound: Option<Duration>,
 }
 
 impl Link {
-    pub(super) fn new(dice: Dice, bound: Option<Duration>) -> Arc<Self> {
-        Arc::new(Self { faults: watch::Sender::default(), dice: Mutex::new(dice), bound })
+    pub(super) fn new(seed: u64, bound: Option<Duration>) -> Arc<Self> {
+        Arc::new(Self { faults: watch::Sender::default(), seed, dice: Mutex::default(), bound })
+    }
+
+    /// Casts the dice of the requests about something.
+    fn cast<T>(&self, about: &str, cast: impl FnOnce(&mut Dice) -> T) -> T {
+        let stream = || {
+            let mut hasher = DefaultHasher::new();
+            about.hash(&mut hasher);
+            Dice::stream(self.seed, hasher.finish())
+        };
+        cast(self.dice.lock().entry(about.to_owned()).or_insert_with(stream))
     }
 
     pub(super) fn set(&self, faults: Faults) {
@@ -58,19 +72,19 @@ impl Link {
     }
 
     /// Returns the time that a message takes; `None` if it is lost.
-    fn delay(&self) -> Option<Duration> {
-        let (faults, mut dice) = (self.faults(), self.dice.lock());
+    fn delay(&self, about: &str) -> Option<Duration> {
+        let faults = self.faults();
         let micros = u64::try_from(faults.delay_max.as_micros()).unwrap();
-        let is_lost = dice.percent(faults.lost_percent);
-        let delay = Duration::from_micros(dice.below(micros + 1));
+        let (is_lost, delay) =
+            self.cast(about, |dice| (dice.percent(faults.lost_percent), Duration::from_micros(dice.below(micros + 1))));
         (!faults.is_cut && !is_lost).then_some(delay)
     }
 
     /// Returns how late a request is.
-    fn lateness(&self) -> Duration {
-        let (faults, mut dice) = (self.faults(), self.dice.lock());
-        let is_late = dice.percent(faults.late_percent);
-        let millis = dice.below(u64::try_from(faults.late_max.as_millis()).unwrap() + 1);
+    fn lateness(&self, about: &str) -> Duration {
+        let faults = self.faults();
+        let late_max = u64::try_from(faults.late_max.as_millis()).unwrap();
+        let (is_late, millis) = self.cast(about, |dice| (dice.percent(faults.late_percent), dice.below(late_max + 1)));
         if is_late { Duration::from_millis(millis) } else { Duration::ZERO }
     }
 
@@ -78,11 +92,12 @@ impl Link {
     /// has died or is cut off.
     async fn ask<T: Send + 'static>(
         self: &Arc<Self>,
+        about: &str,
         carry_out: impl Future<Output = Result<T>> + Send + 'static,
     ) -> Result<T> {
-        let Some(delay) = self.delay() else { return std::future::pending().await };
+        let Some(delay) = self.delay(about) else { return std::future::pending().await };
         let (bound, sent) = (self.bound, Instant::now());
-        let delay = delay + self.lateness();
+        let delay = delay + self.lateness(about);
         let arrival = tokio::spawn(async move {
             sleep(delay).await;
             if bound.is_some_and(|bound| sent.elapsed() > bound) {
@@ -91,7 +106,7 @@ impl Link {
             carry_out.await
         });
         let answer = arrival.await.unwrap();
-        let Some(delay) = self.delay() else { return std::future::pending().await };
+        let Some(delay) = self.delay(about) else { return std::future::pending().await };
         sleep(delay).await;
         answer
     }
@@ -99,10 +114,11 @@ impl Link {
     /// As [`Link::ask`], for a client that gives up.
     async fn ask_within<T: Send + 'static>(
         self: &Arc<Self>,
+        about: &str,
         carry_out: impl Future<Output = Result<T>> + Send + 'static,
     ) -> Result<T> {
         let late = |_| Err(Error::unavailable("the server does not answer in time"));
-        timeout(ANSWER_WAIT, self.ask(carry_out)).await.unwrap_or_else(late)
+        timeout(ANSWER_WAIT, self.ask(about, carry_out)).await.unwrap_or_else(late)
     }
 
     /// Waits until the link is cut.
@@ -127,18 +143,19 @@ pub(super) struct LinkedStore {
 impl Store for LinkedStore {
     async fn get(&self, key: &Key) -> Result<Arc<Resource>> {
         let (store, key) = (Arc::clone(&self.store), key.clone());
-        self.link.ask_within(async move { store.get(&key).await }).await
+        self.link.ask_within(&format!("get {key}"), async move { store.get(&key).await }).await
     }
 
     async fn list(&self, query: &Query) -> Result<Page> {
         let (store, query) = (Arc::clone(&self.store), query.clone());
-        self.link.ask_within(async move { store.list(&query).await }).await
+        self.link.ask_within(&format!("list {}", query.kind), async move { store.list(&query).await }).await
     }
 
     async fn submit(&self, request: Request) -> Result<WriteResponse> {
         let (store, journal, host) = (Arc::clone(&self.store), Arc::clone(&self.journal), self.host.clone());
+        let about = format!("write {:?}", request.write.target()?);
         self.link
-            .ask_within(async move {
+            .ask_within(&about, async move {
                 // The journal checks the fence.
                 let Request { fence, .. } = request.clone();
                 if let Some(Fence { lease, epoch }) = fence {
@@ -157,13 +174,14 @@ impl Store for LinkedStore {
 
     async fn watch(&self, scope: Scope, from: Revision) -> Result<Watch> {
         let (store, link) = (Arc::clone(&self.store), Arc::clone(&self.link));
-        let inner = self.link.ask_within(async move { store.watch(scope, from).await }).await?;
+        let about = format!("watch {scope:?}");
+        let inner = self.link.ask_within(&about, async move { store.watch(scope, from).await }).await?;
         Ok(Watch::new(LinkedWatch { inner, link }))
     }
 
     async fn revision(&self, scope: &Scope) -> Result<Revision> {
         let (store, scope) = (Arc::clone(&self.store), scope.clone());
-        self.link.ask_within(async move { store.revision(&scope).await }).await
+        self.link.ask_within(&format!("revision {scope:?}"), async move { store.revision(&scope).await }).await
     }
 
     fn subscribe(&self, kind: &Kind, view: View) -> Subscription {
@@ -184,7 +202,7 @@ impl Store for LinkedStore {
 
     async fn kinds(&self) -> Result<Vec<Kind>> {
         let store = Arc::clone(&self.store);
-        self.link.ask_within(async move { store.kinds().await }).await
+        self.link.ask_within("kinds", async move { store.kinds().await }).await
     }
 }
 
@@ -223,12 +241,12 @@ impl LeaseStore for LinkedLeases {
 
     async fn raise_fence(&self, term: &OtherTerm) -> Result<Option<Fence>> {
         let (leases, term) = (Arc::clone(&self.leases), term.clone());
-        self.link.ask_within(async move { leases.raise_fence(&term).await }).await
+        self.link.ask_within(&format!("fence {}", term.lease), async move { leases.raise_fence(&term).await }).await
     }
 
     async fn watch_leases(&self) -> Result<Box<dyn LeaseWatch>> {
         let leases = Arc::clone(&self.leases);
-        let inner = self.link.ask_within(async move { leases.watch_leases().await }).await?;
+        let inner = self.link.ask_within("watch of leases", async move { leases.watch_leases().await }).await?;
         Ok(Box::new(LinkedLeaseWatch { inner, link: Arc::clone(&self.link) }))
     }
 }
@@ -258,7 +276,7 @@ impl LeaseRequests for LinkedLease {
         let (requests, request) = (Arc::clone(&self.requests), request.clone());
         let (journal, name, identity) = (Arc::clone(&self.journal), self.name.clone(), self.identity.clone());
         self.link
-            .ask(async move {
+            .ask(&format!("lease {}", self.name), async move {
                 let answer = requests.carry_out(&request).await?;
                 if let (LeaseRequest::Acquire { .. }, Answer::Stored { epoch, .. }) = (&request, &answer) {
                     journal.acquired(&name, &identity, *epoch);
