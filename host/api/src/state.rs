@@ -61,7 +61,7 @@ impl Api {
         self.forwarder.ask_all(&self.host.other_holders(controllers), &question(method, uri, headers)).await
     }
 
-    /// The same for all other hosts that share stores with this one. A host that has released its own lease drains and
+    /// Asks all other hosts that share stores with this one. A host that has released its own lease drains and
     /// answers, or has ended: its silence counts for nothing.
     pub(crate) async fn ask_all_hosts(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Answers {
         if Question::is_forwarded(headers) {

@@ -42,7 +42,8 @@ pub(super) struct Faults {
 pub(super) struct Link {
     faults: watch::Sender<Faults>,
     seed: u64,
-    /// By what the requests are about: requests of one moment come in any order, and each has its own fate.
+    /// The dice of requests, by what these are about. Requests of one moment come in any order, which must not decide their
+    /// delays.
     dice: Mutex<BTreeMap<String, Dice>>,
     /// A request arrives within this time, or never: a server without fences sees the time that a request has.
     bound: Option<Duration>,
